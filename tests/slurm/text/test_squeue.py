@@ -137,5 +137,16 @@ def test_what_is_no_record_is_counted_and_the_first_of_it_stored() -> None:
     assert skipped == SkippedRecords(3, "slurm_load_jobs error")
 
 
+def test_a_line_before_the_jobs_costs_no_job() -> None:
+    jobs, skipped = read_queue(f"squeue: down on Monday\nsee the wiki\n{record()}{record(JobID='18')}")
+    assert [job.id for job in jobs] == [17, 18]
+    assert skipped == SkippedRecords(1, "squeue: down on Monday\nsee the wiki")
+
+
+def test_an_unreadable_record_is_stored_in_part_and_without_separators() -> None:
+    _, skipped = read_queue(FIELD.join(["y", "z" * 300]) + RECORD)
+    assert skipped == SkippedRecords(1, f"y {'z' * 198}")
+
+
 def test_an_empty_queue() -> None:
     assert read_queue("") == read_queue("\n") == ((), SkippedRecords())

@@ -43,8 +43,12 @@ def read_queue(output: str, mark: str = "") -> tuple[tuple[QueuedJob, ...], Skip
         cells = record.lstrip("\n").split(FIELD + mark)
         if cells == [""]:
             continue
+        remark, line_end, number = cells[0].rpartition("\n")
+        if line_end and len(cells) == len(FIELDS):  # a wrapper of squeue prints lines of its own before the jobs
+            skipped, first = skipped + 1, first or remark
+            cells[0] = number
         if len(cells) != len(FIELDS) or whole_number(cells[0]) is None:
-            skipped, first = skipped + 1, first or record.strip()
+            skipped, first = skipped + 1, first or " ".join(cells).strip()[:200]
             continue
         jobs.append(queued_job(cells))
     return tuple(jobs), SkippedRecords(skipped, first)
