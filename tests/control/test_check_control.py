@@ -31,7 +31,7 @@ def test_a_cluster_that_is_ready() -> None:
 
 
 def test_what_is_missing_is_named_with_the_remedy() -> None:
-    cluster = ControlCluster(level="None", config="JobRequeue = 0\nPreemptType = preempt/qos\n")
+    cluster = ControlCluster(level="None", config="ClusterName = tundra\nJobRequeue = 0\nPreemptType = preempt/qos\n")
     cluster.reservations = [loan("i1", name="maintenance"), loan("i3", name="mirage-loan-i2")]
     cluster.nodes["i3"] = ("down", "gpu:t4:4", "gpu:t4:0", "inference")
     rows = found(cluster)
@@ -88,5 +88,5 @@ def test_an_old_version_a_new_one_and_no_answer() -> None:
     assert found(ControlCluster(version="slurm 20.11.9"))["version"][0] == "fail"
     assert found(ControlCluster(version="slurm 25.11.7"))["version"][0] == "warn"
     assert found(ControlCluster(status=1))["controller"][:2] == ("fail", "no answer")
-    root = ControlCluster(config="SlurmUser = ops(7)\n")
+    root = ControlCluster(config="ClusterName = tundra\nSlurmUser = ops(7)\n")
     assert found(root)["rights"][1] == "ops may do everything"

@@ -127,3 +127,14 @@ def test_a_machine_without_a_cluster_differs_from_one_with_its_controller_down(m
     monkeypatch.delenv("SLURM_CONF", raising=False)
     with pytest.raises(RequestNotSent, match="found no cluster"):
         detect(SystemRunner())
+
+
+def test_a_configuration_without_a_cluster_is_no_answer(tmp_path: Path) -> None:
+    program = tmp_path / "scontrol"
+    program.write_text("#!/bin/sh\necho 'SLURM_VERSION = 22.05.8'\n")
+    program.chmod(0o700)
+    client = SlurmClient(SystemRunner({"PATH": f"{tmp_path}:/usr/bin:/bin"}))
+    with pytest.raises(SlurmUnreachable, match="neither ClusterName nor SlurmctldHost; check that the scontrol on"):
+        client.configuration()
+    program.write_text("#!/bin/sh\necho 'ClusterName = tundra'\n")
+    assert client.configuration() == {"clustername": "tundra"}

@@ -76,7 +76,9 @@ class ControlCluster:
     )
     jobs: list[dict[str, str]] = field(default_factory=list)
     reservations: list[str] = field(default_factory=list)
-    config: str = "SlurmUser               = slurm(64030)\nJobRequeue              = 1\nKillWait = 30 sec\n"
+    config: str = (
+        "ClusterName = tundra\nSlurmUser               = slurm(64030)\nJobRequeue              = 1\nKillWait = 30 sec\n"
+    )
     level: str = "Operator"
     version: str = "slurm 22.05.8"
     status: int = 0

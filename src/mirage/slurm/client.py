@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mirage.errors import ConfigurationError, RequestNotSent, SlurmRefused, SlurmUnreachable, one_line, quantity, shown
+from mirage.slurm.backend import cluster_of
 from mirage.slurm.records import (
     AccountedJob,
     Machine,
@@ -272,8 +273,18 @@ class SlurmClient:
         return reservations
 
     def configuration(self) -> Mapping[str, str]:
-        """The options of ``scontrol show config``."""
-        return machine_text.read_config(self._run(machine_text.CONFIG_COMMAND).stdout)
+        """The options of ``scontrol show config``.
+
+        Raises:
+            SlurmUnreachable: It names neither the cluster nor its controller, so it is no answer of Slurm.
+        """
+        options = machine_text.read_config(self._run(machine_text.CONFIG_COMMAND).stdout)
+        if cluster_of(options) == "@:":
+            raise SlurmUnreachable(
+                "scontrol show config printed neither ClusterName nor SlurmctldHost; check that the scontrol on PATH "
+                "is Slurm's own"
+            )
+        return options
 
     def cancel(self, job: int | Sequence[int], *, only_pending: bool = False) -> None:
         """Cancel jobs with one ``scancel``."""

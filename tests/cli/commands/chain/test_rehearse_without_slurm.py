@@ -51,7 +51,7 @@ def test_the_jobs_end_and_are_warned_by_the_rehearsal_alone(
     (tmp_path / "job.sh").write_text(script)
     for name, body in {
         "sbatch": 'for last; do :; done; echo "$SBATCH_SIGNAL $*" > called; cp "$last" copy; exit 1',
-        "scontrol": "echo KillWait = 30 sec",
+        "scontrol": "echo ClusterName = tundra; echo KillWait = 30 sec",
     }.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / name).chmod(0o755)
