@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -316,6 +317,22 @@ def test_a_sound_store_is_left_alone_unless_a_backup_is_requested(place: Place) 
     assert [one.chain.name for one in done.chains] == ["serve", "later"]
     with closing(sqlite3.connect(done.aside[0])) as moved:
         assert moved.execute("SELECT count(*) FROM chains").fetchone() == (2,)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "circle", "folder"])
+def test_what_is_no_file_in_the_place_of_the_store_is_moved_aside(place: Place, kind: str) -> None:
+    chain = place.make("serve", policy="lead:2", links=9)
+    place.lose()
+    if kind == "pipe":
+        os.mkfifo(place.path)  # SQLite would wait for its writer
+    elif kind == "circle":
+        place.path.symlink_to(place.path.name)
+    else:
+        place.path.mkdir()
+    place.slurm.jobs = [place.job(103, chain, 3, JobState.RUNNING)]
+    done = place.recover()
+    assert [path.name for path in done.aside] == ["store.db.damaged-1"]
+    assert place.chain("serve").key == chain.key
 
 
 def test_while_an_agent_is_at_work_nothing_is_done(place: Place) -> None:

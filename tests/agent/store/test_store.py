@@ -391,6 +391,8 @@ def test_a_server_that_ended_all_sessions_is_met_again(postgres_url: str, opened
         ("nonsense", ConfigurationError, "not a database URL"),
         ("nosuch://x/y", ConfigurationError, "neither sqlite"),
         ("mysql://ada:secret@host/x", ConfigurationError, "neither sqlite"),
+        ("postgresql://ada:se:secret@host:many/x", ConfigurationError, "not a database URL"),
+        ("sqlite:////tmp/store.db?mode=ro", ConfigurationError, "SQLite takes no option 'mode'; leave out what"),
         ("sqlite:////proc/no/store.db", StoreError, "MIRAGE_STORE"),
         ("postgresql://nobody:secret@127.0.0.1:1/x", StoreError, "check that its server runs"),
     ],

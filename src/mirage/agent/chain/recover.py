@@ -237,7 +237,9 @@ def _newest(jobs: Iterable[FoundJob]) -> dict[int, FoundJob]:
 
 def _move_aside(path: Path, word: str) -> tuple[Path, ...]:
     """Move the files of a store away, with its logs: SQLite would replay them into a new one."""
-    there = [found for found in (path, *(path.with_name(path.name + end) for end in SIDE_FILES)) if found.exists()]
+    there = [
+        found for found in (path, *(path.with_name(path.name + end) for end in SIDE_FILES)) if os.path.lexists(found)
+    ]
     number = next(k for k in range(1, 1_000_000) if not list(path.parent.glob(f"{path.name}.{word}-{k}*")))
     moved = []
     for found in there:

@@ -109,6 +109,8 @@ def damage(store: Path) -> str:
     """The damage of a store's file as text; empty where it is sound."""
     if not store.exists():
         return "there is no such file"
+    if not store.is_file():  # SQLite would wait for a writer of a pipe
+        return "it is not a file"
     try:
         with _opened(store, "ro") as connection:
             (result,) = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -129,6 +131,8 @@ def lease_in(store: Path) -> tuple[str, float] | None:
 
     A damaged file stays as it is; None where the lease cannot be read.
     """
+    if not store.is_file():
+        return None
     with contextlib.suppress(sqlite3.Error), _opened(store, "ro") as connection:
         row = connection.execute("SELECT holder, until_s FROM lease").fetchone()
         return (str(row[0]), float(row[1])) if row is not None else None

@@ -37,7 +37,7 @@ class StoredChain:
 
     def is_of(self, store: Path) -> bool:
         """Whether the chain belongs to the store in this file."""
-        return Path(self.place).resolve() == store.resolve()
+        return os.path.realpath(self.place) == os.path.realpath(store)  # unlike resolve(), also of a circle of links
 
 
 def write_chain_file(folder: Path, stored: StoredChain) -> None:

@@ -48,8 +48,10 @@ def make_engine(url: str | URL, *, reads_only: bool = False) -> Engine:
         if parsed.get_backend_name() == "postgresql":
             return _postgresql(parsed)
         return _sqlite_to_read(parsed) if reads_only else _sqlite(parsed)
-    except (ArgumentError, NoSuchModuleError) as error:
-        raise ConfigurationError(f"{shown(redacted)} is not a database URL; write sqlite:////path/to/file") from error
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:  # a port that is no number is a ValueError
+        raise ConfigurationError(
+            f"{shown(redacted)} is not a database URL; write sqlite:////path/to/file or postgresql://user@host/database"
+        ) from error
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"{shown(redacted)} needs the package {error.name!r}; for PostgreSQL: {install('postgresql')}"
@@ -68,6 +70,10 @@ def _postgresql(url: URL) -> Engine:
 
 def _sqlite(url: URL) -> Engine:
     path = path_of(url)
+    if unknown := sorted(url.query.keys() - {"timeout"}) if "uri" not in url.query else []:
+        raise ConfigurationError(
+            f"{shown(str(url))}: SQLite takes no option {unknown[0]!r}; leave out what follows the question mark"
+        )
     if path is None:
         engine = sa.create_engine(url, connect_args={} if "timeout" in url.query else {"timeout": BUSY_S})
     else:
