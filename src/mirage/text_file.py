@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tomllib
@@ -9,6 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from mirage.errors import ConfigurationError, reason
+
+
+def unreadable(error: OSError) -> str:
+    """Returns why a file of the user cannot be read, and what to do."""
+    remedies = {
+        errno.ENOENT: "name one that exists",
+        errno.EACCES: "name one that you can read",
+        errno.EISDIR: "name a file",
+    }
+    return f"{reason(error)}; {remedies.get(error.errno or 0, 'name another')}"
 
 
 def read_text_file(path: str | os.PathLike[str], remedy: str, *, at_rest: bool = False) -> str:

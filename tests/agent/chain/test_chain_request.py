@@ -11,11 +11,13 @@ import pytest
 from mirage.agent.chain import create
 from mirage.agent.chain.create import name_for, with_scripts
 from mirage.agent.chain.request import Caller, Request, read_request
+from mirage.agent.chain.spec_check import check_spec
 from mirage.agent.chain.submission import link_submission
 from mirage.agent.model import Chain, ChainSpec
 from mirage.agent.paths import Home
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
+from mirage.slurm.records import Submission
 from mirage.slurm.sbatch_options import parse_sbatch
 
 
@@ -42,6 +44,8 @@ def read(tmp_path: Path, words: str = "job.sh", script: bytes = b"#!/bin/sh\n", 
         ("job.sh", "#!/bin/sh\n".encode("utf-16"), {}, "job.sh begins with a byte order mark"),
         ("job.sh", b"echo\n", {}, "job.sh does not begin with #!"),
         ("none.sh", b"", {}, "cannot read the script none.sh: No such file"),
+        (".", b"", {}, "cannot read the script .: Is a directory; name a file"),
+        ("/dev/zero", b"", {}, "/dev/zero has more than 16 MiB, and Slurm accepts 4 MiB unless"),
         ("", b"", {}, "which script"),
         ("--wrap=x y.sh", b"", {}, "Script arguments not permitted with --wrap option"),
     ],
@@ -168,3 +172,11 @@ def test_a_name_that_a_chain_has_is_drawn_again(monkeypatch: pytest.MonkeyPatch)
     drawn = iter(["k3f9", "k3f9", "q4pq"])
     monkeypatch.setattr(create, "random_letters", lambda count: next(drawn))
     assert name_for("train.sh", taken={"train-k3f9"}) == "train-q4pq"
+
+
+def test_a_folder_that_the_user_may_not_enter_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "closed").mkdir()
+    check_spec(ChainSpec(Submission("")), {"chdir": "closed"}, tmp_path, has_end=True)
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "closed")  # root may enter every folder
+    with pytest.raises(ConfigurationError, match="--chdir closed: you may not enter this folder; name one that you"):
+        check_spec(ChainSpec(Submission("")), {"chdir": "closed"}, tmp_path, has_end=True)

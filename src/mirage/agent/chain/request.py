@@ -15,6 +15,7 @@ from mirage.errors import ConfigurationError
 from mirage.slurm.records import Submission
 from mirage.slurm.sbatch_options import VARIABLES, Chosen, from_environment
 from mirage.slurm.text.batch_script import directives, ignored
+from mirage.text_file import unreadable
 
 EXCLUDED = "MIRAGE_KEEP_OUT"
 """Patterns of names, separated by commas: ``*TOKEN*,AWS_*``. Such variables reach no link, and are not stored."""
@@ -70,6 +71,9 @@ FROM_ANY_SOURCE = ("comment", "exclude", "export", "nodes")
 
 _OF_A_LINK = (CHAIN, LINK, PREVIOUS_JOB, TAG, READY_AFTER)
 """Variables of a job of a chain, which a chain submitted by it does not inherit."""
+
+LARGEST_SCRIPT = 16 << 20
+"""Bytes; slurmctld accepts 4 MiB by default (``max_script_size``), and a device may have no end."""
 
 _BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -173,22 +177,32 @@ def read_script(chosen: Chosen, script: str | None, caller: Caller) -> tuple[byt
     if script is None:
         if caller.script is None:
             raise ConfigurationError("which script? mirage submit [options] script.sh [arguments]")
-        shown, name, text = "standard input", FROM_STANDARD_INPUT, caller.script.read()
+        shown, name, text = "standard input", FROM_STANDARD_INPUT, caller.script.read(LARGEST_SCRIPT + 1)
     else:
         path = caller.directory / script
         try:
-            shown, name, text = script, path.name, path.read_bytes()
+            shown, name, text = script, path.name, _read_start(path)
         except OSError as error:
-            why = f"{error.strerror}; name one that exists"
-            raise ConfigurationError(f"cannot read the script {script}: {why}") from error
+            raise ConfigurationError(f"cannot read the script {script}: {unreadable(error)}") from error
     _check_script(text, shown)
     return text, name
+
+
+def _read_start(path: Path) -> bytes:
+    """The file, or of a larger one what shows that it is too large; a device may have no end."""
+    with path.open("rb") as file:
+        return file.read(LARGEST_SCRIPT + 1)
 
 
 def _check_script(text: bytes, shown: str) -> None:
     """Refuse what sbatch refuses, with its messages."""
     if not text:
         raise ConfigurationError(f"Batch script is empty! ({shown})")
+    if len(text) > LARGEST_SCRIPT:
+        raise ConfigurationError(
+            f"{shown} has more than {LARGEST_SCRIPT >> 20} MiB, and Slurm accepts 4 MiB unless the site sets "
+            "max_script_size; put data into files of their own"
+        )
     if text.startswith(_BYTE_ORDER_MARKS):
         raise ConfigurationError(
             f"{shown} begins with a byte order mark, so its first line is not #!; save it as UTF-8 without one, or "

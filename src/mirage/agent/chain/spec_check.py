@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from pathlib import Path
@@ -216,6 +217,8 @@ def _check_budget(spec: ChainSpec, limit: int | None) -> None:
 
 def _check_directory(given: Chosen, directory: Path) -> None:
     wanted = given.get("chdir")
+    if wanted and (directory / wanted).is_dir() and not os.access(directory / wanted, os.X_OK):
+        raise ConfigurationError(f"--chdir {wanted}: you may not enter this folder; name one that you may enter")
     if wanted and not (directory / wanted).is_dir():
         raise ConfigurationError(
             f"--chdir {wanted}: there is no such folder here, and each job of the chain would start in another; "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mirage.duration import format_duration
 from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
+from mirage.text_file import unreadable
 
 if TYPE_CHECKING:
     from mirage.slurm.client import SlurmClient
@@ -84,7 +85,7 @@ def _read_script(script: str | None) -> bytes:
     try:
         return Path(script).read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"cannot read the script {script}: {error.strerror}; name one that exists") from error
+        raise ConfigurationError(f"cannot read the script {script}: {unreadable(error)}") from error
 
 
 def slurms_estimate(client: SlurmClient, requested: RequestedJob, **instead: str) -> StartEstimate | None:
