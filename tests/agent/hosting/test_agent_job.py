@@ -93,6 +93,22 @@ def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
     assert stat.S_IMODE(script(tmp_path, ODD).stat().st_mode) == 0o700
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--array=1-3",), "--array cannot be used for the agent's jobs: one job runs the agent at a time"),
+        (("-q", "long", "-W"), "--wait cannot be used"),
+        (("-q", "long", "job.sh"), "'job.sh' is no option of sbatch; the agent's jobs have a script of their own"),
+        (("--nodez",), "unrecognized option '--nodez'"),
+    ],
+)
+def test_options_that_make_no_sense_for_an_agent_are_refused(
+    tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        job_command(Home(tmp_path, "sqlite://"), "deer", "", 3_600, words)
+
+
 def test_a_limit_too_short_for_an_agent_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="00:04:00 is too short for an agent; give it at least 00:05:00"):
         job_command(Home(tmp_path, "sqlite://"), "deer", "", 240)

@@ -160,7 +160,7 @@ def test_an_interval_that_cron_cannot_express_is_refused(every_s: int) -> None:
     [
         ([], "--cron, --scrontab, --systemd, --job is missing"),
         (["--job"], "need a time limit, such as -t 1-0"),
-        (["--cron", "-p", "service"], "are for an agent that is a job"),
+        (["--cron", "-p", "service"], "are for an agent that is a job: --job"),
         (["--job", "-t", "1-0", "--every", "10m"], "leave it out with --job and with --remove"),
         (["--cron", "--remove", "--every", "10m"], "leave it out with --job and with --remove"),
     ],

@@ -15,7 +15,10 @@ from mirage.agent.paths import Home
 from mirage.agent.service import needed_exports
 from mirage.atomic_file import write_atomically
 from mirage.duration import HOUR_S, MINUTE_S, format_duration
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, shown
+from mirage.slurm.sbatch_options import parse_sbatch
+
+_NOT_FOR_AGENTS = frozenset({"array", "dependency", "hold", "test-only", "wait", "wrap"})
 
 LEAST_LIMIT_S = 5 * MINUTE_S
 """A shorter job would spend most of its time on starting successors."""
@@ -68,13 +71,18 @@ def job_command(home: Home, store: str, partition: str, limit_s: int, options: S
         options: Other options of sbatch.
 
     Raises:
-        ConfigurationError: The limit is too short.
+        ConfigurationError: The limit is too short, or an option makes no sense for the agent.
     """
     if limit_s < LEAST_LIMIT_S:
         raise ConfigurationError(
             f"a time limit of {format_duration(limit_s)} is too short for an agent; give it at least "
             f"{format_duration(LEAST_LIMIT_S)}, such as -t 1-0"
         )
+    chosen, script, _ = parse_sbatch(list(options))
+    if script is not None:
+        raise ConfigurationError(f"{shown(script)} is no option of sbatch; the agent's jobs have a script of their own")
+    for name in _NOT_FOR_AGENTS & chosen.keys():
+        raise ConfigurationError(f"--{name} cannot be used for the agent's jobs: one job runs the agent at a time")
     return [
         "sbatch",
         f"--job-name={job_name(store)}",

@@ -226,6 +226,11 @@ def test_a_time_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "--calibrate-every" in capsys.readouterr().err
 
 
+def test_an_agent_is_of_one_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agent", "start", "--systemd", "--in-job", "-t", "1-0"]) == 2
+    assert "give --systemd or --in-job, not both" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("words", [[], ["--systemd"], ["--in-job", "-t", "1-0"]])
 def test_none_is_started_for_the_chains_of_another_cluster(
     store: SqlStore,

@@ -31,8 +31,13 @@ def job_options(command: Any) -> Any:
     )
 
 
-def check_job_options(in_job: bool, partition: str, limit_s: int | None, words: tuple[str, ...]) -> None:
+def check_job_options(
+    in_job: bool, partition: str, limit_s: int | None, words: tuple[str, ...], option: str = "--in-job"
+) -> None:
     """Checks that options of the agent's jobs are given for such jobs, and with a time limit.
+
+    Args:
+        option: The option that requests such jobs.
 
     Raises:
         UsageError: They are not.
@@ -40,7 +45,7 @@ def check_job_options(in_job: bool, partition: str, limit_s: int | None, words: 
     if in_job and limit_s is None:
         raise click.UsageError("the agent's jobs need a time limit, such as -t 1-0")
     if not in_job and (partition or limit_s is not None or words):
-        raise click.UsageError("-p, -t and words after -- are for an agent that is a job: --in-job")
+        raise click.UsageError(f"-p, -t and words after -- are for an agent that is a job: {option}")
 
 
 def submit_agent_job(home: Home, store: str, partition: str, limit_s: int | None, words: tuple[str, ...]) -> str:
@@ -110,7 +115,7 @@ def install(
     if is_given("every_s") and (way == "job" or remove):
         raise click.UsageError("--every is the time between passes: leave it out with --job and with --remove")
     if way != "scrontab" or partition or limit_s is not None:
-        check_job_options(way == "job" and not remove, partition, limit_s, sbatch_options)
+        check_job_options(way == "job" and not remove, partition, limit_s, sbatch_options, "--job")
     changed, text = _remove(way, dry_run) if remove else _install(
         way, every_s, dry_run, partition, limit_s, sbatch_options
     )  # fmt: skip

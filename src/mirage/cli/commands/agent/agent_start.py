@@ -29,6 +29,8 @@ def start(systemd: bool, in_job: bool, partition: str, limit_s: int | None, sbat
     """
     from mirage.agent import service
 
+    if systemd and in_job:
+        raise click.UsageError("give --systemd or --in-job, not both")
     check_job_options(in_job, partition, limit_s, sbatch_options)
     home = cluster.home()
     with cluster.store() as store:
