@@ -181,6 +181,9 @@ def test_explain_reports_the_requested_number_of_decisions_in_order(type_: Type)
     assert type_("chain", "explain", "train")[0] == (
         "no decisions yet: the first is due once a job of the chain runs\n"
     )
+    assert type_("chain", "explain", "train-old")[0] == (
+        "there was no decision: no policy was called before the chain was done\n"
+    )
 
 
 def test_explain_as_json_is_json_even_where_a_number_is_infinite(type_: Type) -> None:

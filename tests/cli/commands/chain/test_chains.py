@@ -289,6 +289,7 @@ def test_quiet_prints_nothing(terminal: Terminal) -> None:
         ("-t UNLIMITED", "the time limit UNLIMITED never ends"),
         ("--chdir nowhere", "--chdir nowhere: there is no such folder"),
         ("--ready-command=", "--ready-command is empty"),
+        ("--notify http://", "--notify 'http://' is no URL"),
         ("--chain a/b", "cannot name a chain"),
     ],
 )
@@ -299,6 +300,24 @@ def test_what_makes_no_sense_is_refused_before_anything_is_submitted(
     assert message in terminal.stderr
     assert terminal.served.slurm.own == {}
     assert terminal.type("chain", "list", "--all", "--noheader") == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--chains serve", "unrecognized option '--chains'; did you mean --chain?"),
+        ("--for UNLIMITED", "'UNLIMITED' never ends; give a time that does"),
+        ("--warmup=-1", "'-1' is negative; give a time from 0 on"),
+        ("--notify-gap 5m", "--notify-gap is for the messages of --notify; give it, too"),
+        ("--notify none --notify true", "--notify none sends no messages; leave it or the other targets out"),
+        ("--progress-file=", "--progress-file is empty; name a file, or leave the option out"),
+        ("--agentless --notify-gap 5m", "--notify-gap cannot be used with --agentless"),
+    ],
+)
+def test_what_has_no_effect_is_a_wrong_usage(terminal: Terminal, words: str, message: str) -> None:
+    assert terminal.type("submit", "--no-agent", *words.split(), "serve.sh", status=2) == ""
+    assert message in " ".join(terminal.stderr.split())
+    assert terminal.served.slurm.own == {}
 
 
 @pytest.mark.parametrize(

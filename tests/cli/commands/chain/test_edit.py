@@ -287,7 +287,7 @@ def test_an_end_can_be_dropped(type_: Type, chain: Callable[[], Chain]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["serve"], "chain serve is like that already"),
+        (["serve", "--clear-excluded"], "chain serve is like that already"),
         (["serve", "--policy", "lead:2"], "chain serve is like that already"),
         (["train-old", "--links", "9"], "chain train-old is done, so nothing of it can change"),
         (["serf", "--links", "9"], "Did you mean 'serve'"),
@@ -313,6 +313,22 @@ def test_what_cannot_work_is_refused_before_anything_changes(
     _, err = type_("chain", "edit", *words, status=1)
     assert message in err
     assert chain() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "which change? give options of the chain or of sbatch, or a new script"),
+        (["--dry-run"], "which change?"),
+        (["--never-two"], "--never-two is an option of mirage submit, and this command does not take it"),
+        (["--notify-gap", "5m"], "--notify-gap is for the messages of --notify; give it, too"),
+        (["--unset", ""], "--unset is empty; name an option of sbatch"),
+    ],
+)
+def test_an_edit_without_a_change_is_a_wrong_usage(
+    type_: Type, chain: Callable[[], Chain], words: list[str], message: str
+) -> None:
+    assert message in " ".join(type_("chain", "edit", "serve", *words, status=2)[1].split())
 
 
 def test_two_ends_at_once_are_a_wrong_usage(type_: Type, chain: Callable[[], Chain]) -> None:

@@ -49,14 +49,22 @@ def test_all_that_are_done_go(type_: Type, store: SqlStore) -> None:
     assert type_("chain", "rm", "--all-done") == ("", "removed nothing: no chain is done\n")
 
 
+def test_a_chain_that_is_stopping_is_waited_for(type_: Type, store: SqlStore) -> None:
+    store.change_chain(1, state=ChainState.STOPPING)
+    assert (
+        "chain serve is stopping; wait until its jobs have ended: mirage chain stop --wait serve"
+        in (type_("chain", "rm", "serve", status=1)[1])
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
         (["serve"], 1, "mirage: error: chain serve is active; stop it first: mirage chain stop serve"),
         (["train-old", "serve"], 1, "mirage: error: chain serve is active; stop it first: mirage chain stop serve"),
         (["train-o"], 1, "mirage: error: unknown chain 'train-o'. Did you mean 'train-old'? Known: serve, train, tra"),
-        ([], 2, "Error: name the chains: mirage chain rm NAME, or --all-done"),
-        (["train-old", "--all-done"], 2, "Error: name the chains: mirage chain rm NAME, or --all-done"),
+        ([], 2, "Error: name the chains, or give --all-done"),
+        (["train-old", "--all-done"], 2, "Error: give the names or --all-done, not both"),
     ],
 )
 def test_what_is_not_done_or_not_named_stays(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -205,13 +205,21 @@ def end_s(words: Mapping[str, Any], now_s: int) -> int:
     return until_s
 
 
-def notify_fields(words: Mapping[str, Any]) -> dict[str, Any]:
+def notify_fields(words: Mapping[str, Any], known_targets: Sequence[str] = ()) -> dict[str, Any]:
     """Returns the fields of a specification that ``--notify`` and ``--notify-gap`` set.
+
+    Args:
+        known_targets: The targets that the chain has already.
 
     Raises:
         ConfigurationError: A target cannot get messages.
+        UsageError: A gap is given without targets, or ``none`` with others.
     """
     fields: dict[str, Any] = {}
+    if "none" in words["notify"] and set(words["notify"]) != {"none"}:
+        raise click.UsageError("--notify none sends no messages; leave it or the other targets out")
+    if words["notify_gap"] is not None and not (words["notify"] or known_targets):
+        raise click.UsageError("--notify-gap is for the messages of --notify; give it, too")
     if words["notify"]:
         from mirage.agent.background.notifications import check_target
 
@@ -231,9 +239,11 @@ def progress_fields(words: Mapping[str, Any], known_file: str = "") -> dict[str,
         known_file: The progress file that the chain has already.
 
     Raises:
-        UsageError: A number of links is given, and no progress file.
+        UsageError: A number of links is given, and no progress file; or its name is empty, and there is none to drop.
     """
     fields: dict[str, Any] = {}
+    if words["progress_file"] == "" and not known_file:
+        raise click.UsageError("--progress-file is empty; name a file, or leave the option out")
     if words["progress_file"] is not None:
         fields["progress_file"] = words["progress_file"]
     if words["no_progress_links"] is not None:

@@ -24,7 +24,7 @@ from mirage.cli.commands.chain.framework_option import framework_option, with_pr
 from mirage.cli.commands.chain.list import find
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller
 from mirage.cli.commands.chain.steer import cancel_jobs, check_cluster
-from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
+from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, is_given, json_output
 from mirage.errors import ConfigurationError, SlurmError, SlurmRefused
 from mirage.job_state import MISSING
 
@@ -93,6 +93,7 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
     now_s = int(cluster.clock())
     edit = _job_edit(ctx)
     edit = replace(edit, unset=words["unset"])
+    _check_given(edit, words)
     check_ready_command(words)
     with cluster.store() as store:
         chain = find(store, name)
@@ -153,6 +154,15 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
     _report(words, chain, changed, waiting if edit.changes_something or "excluded" in changed else [], cancelled)
 
 
+def _check_given(edit: JobEdit, words: Mapping[str, Any]) -> None:
+    """Checks that a change is given, and no empty option to be dropped."""
+    if not all(edit.unset):
+        raise click.UsageError("--unset is empty; name an option of sbatch")
+    ours = (*words.keys() - {"dry_run", "as_json"}, "interruption_cost", "overlap_cost")
+    if not edit.changes_something and not any(map(is_given, ours)):
+        raise click.UsageError("which change? give options of the chain or of sbatch, or a new script")
+
+
 def _job_edit(ctx: click.Context) -> JobEdit:
     """Returns the changes to the job, from sbatch's options and the script."""
     from mirage.agent.chain.edit import JobEdit
@@ -183,7 +193,7 @@ def _fields(words: Mapping[str, Any], costs: CostOptions, chain: Chain, store: S
     fields |= {f"{word}_s": words[word] for word in ("warmup", "grace", "shortest_link") if words[word] is not None}
     if words["budget"] is not None:
         fields["budget_node_h"] = words["budget"]
-    fields |= notify_fields(words) | progress_fields(words, chain.spec.progress_file)
+    fields |= notify_fields(words, chain.spec.notify) | progress_fields(words, chain.spec.progress_file)
     if words["policy"] is not None:
         fields["policy"] = lasting_name(policy_name(words["policy"], never_two=chain.spec.never_two))
     fields |= {cost: value for cost in COSTS if (value := getattr(costs, cost)) is not None}

@@ -25,16 +25,19 @@ def rm(names: tuple[str, ...], all_done: bool) -> None:
     have ended.
     """
     if bool(names) == all_done:
-        raise click.UsageError("name the chains: mirage chain rm NAME, or --all-done")
+        what = "give the names or --all-done, not both" if names else "name the chains, or give --all-done"
+        raise click.UsageError(what)
     with cluster.store() as store:
         chosen = [store.chain(name) for name in dict.fromkeys(names)]
         if all_done:
             chosen = [chain for chain in store.chains() if chain.state.value == "done"]
         for chain in chosen:
             if chain.state.value != "done":
-                raise ConfigurationError(
-                    f"chain {chain.name} is {chain.state.value}; stop it first: mirage chain stop {chain.name}"
-                )
+                ends = chain.state.value == "stopping"
+                remedy = "stop it first: mirage chain stop"
+                if ends:
+                    remedy = "wait until its jobs have ended: mirage chain stop --wait"
+                raise ConfigurationError(f"chain {chain.name} is {chain.state.value}; {remedy} {chain.name}")
         for chain in chosen:
             _remove(store, chain)
     click.echo(f"removed {', '.join(chain.name for chain in chosen) or 'nothing: no chain is done'}", err=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import difflib
 import os
 import sys
 from collections.abc import Collection
@@ -103,14 +103,28 @@ def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], lis
                 mine.append(left.pop(0))
         elif left[0].startswith("-") and left[0] not in ("-", "--"):
             taken = 1
-            with contextlib.suppress(ConfigurationError):  # reported later, by the parser of sbatch's arguments
+            try:
                 _, script, _ = parse_sbatch([left[0], "value"])
                 taken = 1 if script == "value" else 2
+            except ConfigurationError:  # reported later, by the parser of sbatch's arguments
+                _refuse_misspelt(name, ours)
             theirs += left[:taken]
             del left[:taken]
         else:
             break
     return mine, theirs + left
+
+
+def _refuse_misspelt(name: str, ours: Collection[str]) -> None:
+    """Refuses an unknown option that resembles one of ours, or is one of ``mirage submit``."""
+    from mirage.cli.commands.chain.chain_options import OPTIONS as OF_CHAINS
+    from mirage.slurm.sbatch_options import OPTIONS
+
+    if name.removeprefix("--") in OF_CHAINS:
+        raise click.UsageError(f"{name} is an option of mirage submit, and this command does not take it")
+    near = difflib.get_close_matches(name, [*ours, *(f"--{known}" for known in OPTIONS)], n=1, cutoff=0.75)
+    if near and near[0] in ours:
+        raise click.UsageError(f"unrecognized option '{name}'; did you mean {near[0]}?")
 
 
 def caller() -> Caller:

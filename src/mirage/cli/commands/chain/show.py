@@ -91,7 +91,12 @@ def explain(name: str, last: int, as_json: bool) -> None:
         click.echo(json.dumps([_as_json(decision) for decision in decisions], indent=2))
         return
     if not decisions:
-        click.echo("no decisions yet: the first is due once a job of the chain runs")
+        done = chain.state.value == "done"
+        click.echo(
+            "there was no decision: no policy was called before the chain was done"
+            if done
+            else "no decisions yet: the first is due once a job of the chain runs"
+        )
     for decision in decisions:
         click.echo("\n".join(explained(decision)))
 
