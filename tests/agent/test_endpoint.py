@@ -17,9 +17,11 @@ from typing import Any
 
 import pytest
 
+from mirage.agent.background.endpoints import install_endpoint, installed_endpoints
 from mirage.agent.chain.tag import Tag
 from mirage.agent.endpoint import KINDS, Endpoint, Port, live_job, numbers_of, render, write_if_changed
 from mirage.agent.model import Link, LinkState
+from mirage.agent.paths import Home
 from mirage.errors import ConfigurationError
 from mirage.job_state import JobState
 from mirage.slurm.records import QueuedJob
@@ -241,6 +243,10 @@ def test_a_device_is_neither_read_nor_replaced(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="pipe: it is a device or a pipe; name a file"):
         write_if_changed(pipe, "x")
     assert pipe.is_fifo()
+    home = Home(tmp_path, "sqlite://")
+    with pytest.raises(ConfigurationError, match="pipe: it is a device or a pipe; name a file"):
+        install_endpoint(home, Endpoint("serve", "nginx", Port(80), pipe))
+    assert installed_endpoints(home) == ([], {})
 
 
 def test_a_reader_never_finds_half_a_file(tmp_path: Path) -> None:

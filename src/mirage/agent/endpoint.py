@@ -166,6 +166,16 @@ def render(kind: str, chain: str, host: str | None, port: int) -> str:
     raise ConfigurationError(f"there is no proxy {shown(kind)} here; there are {', '.join(KINDS)}")
 
 
+def check_file(path: Path) -> None:
+    """Refuse a device or a pipe, which no file may replace.
+
+    Raises:
+        ConfigurationError: It is one.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ConfigurationError(f"cannot write {path}: it is a device or a pipe; name a file")
+
+
 def write_if_changed(path: Path, text: str) -> bool:
     """Replace the file in one step, if its text differs; returns whether it did.
 
@@ -174,8 +184,7 @@ def write_if_changed(path: Path, text: str) -> bool:
     """
     wanted = text.encode()
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise ConfigurationError(f"cannot write {path}: it is a device or a pipe; name a file")
+        check_file(path)
         if path.exists() and path.read_bytes() == wanted:
             return False
         _replace(path, wanted, mode=path.stat().st_mode & 0o777 if path.exists() else 0o644)

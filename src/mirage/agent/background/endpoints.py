@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.handover import Shell
-from mirage.agent.endpoint import RELOAD_S, Endpoint, Port, live_job, render, write_if_changed
+from mirage.agent.endpoint import RELOAD_S, Endpoint, Port, check_file, live_job, render, write_if_changed
 from mirage.agent.model import Chain, ChainState, EventRecord, Link
 from mirage.agent.paths import Home, private_folder
 from mirage.atomic_file import write_atomically
@@ -54,6 +54,7 @@ def install_endpoint(home: Home, endpoint: Endpoint) -> None:
             raise ConfigurationError(
                 f"{known.file} follows chain {known.chain} already; mirage endpoint {known.chain} --uninstall ends that"
             )
+    check_file(endpoint.file)
     if not os.access(endpoint.file.parent, os.W_OK | os.X_OK):
         raise ConfigurationError(
             f"cannot write {endpoint.file}: the folder {endpoint.file.parent} is absent or not writable for this "
