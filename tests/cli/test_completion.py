@@ -17,6 +17,7 @@ import pytest
 
 from mirage.agent.paths import Home
 from mirage.agent.store.sql_store import open_store
+from mirage.cli import main
 from tests.support.agent_store import SPEC
 from tests.support.user_shell import installed_mirage
 from tests.support.waiting import SLOWNESS
@@ -108,3 +109,13 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
 )  # fmt: skip
 def test_the_tab_key_completes(typed: str, line: str, terminal: Terminal) -> None:
     assert terminal.completed(typed) == line
+
+
+def test_the_tab_key_prints_no_error(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("MIRAGE_HOME", "/dev/null")
+    words = {"COMP_WORDS": "mirage chain show ", "COMP_CWORD": "3", "_MIRAGE_COMPLETE": "bash_complete"}
+    for name, value in words.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert (ended.value.code, *capfd.readouterr()) == (0, "\n", "")

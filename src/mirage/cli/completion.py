@@ -64,11 +64,11 @@ def _chains() -> list[str]:
     from mirage.cli.cli_context import home
     from mirage.errors import MirageError
 
-    if not home().folder.exists():
-        return []
-    from mirage.cli.cli_context import store
-
     try:
+        if not home().folder.is_dir():
+            return []
+        from mirage.cli.cli_context import store
+
         with store(to_read=True) as opened:
             return [chain.name for chain in opened.chains()]
     except MirageError:  # a command says what is wrong; a key must not
