@@ -37,6 +37,19 @@ class Typed:
         return Completed(1, "", "error: not for you")
 
 
+def test_a_job_that_slurm_does_not_know_is_named_with_the_remedy() -> None:
+    class Slurm(Typed):
+        def run(self, argv: Sequence[str], **_: Any) -> Completed:
+            return Completed(1, "", "slurm_load_jobs error: Invalid job id specified\n")
+
+    with pytest.raises(
+        SlurmRefused, match=r"Slurm knows no job 17 \(any more\); squeue --me lists yours: slurm_load_jobs"
+    ):
+        JobReader(Slurm(), {}).details(17)
+    with pytest.raises(SlurmRefused, match="scontrol --all show failed with status 1: error: not for you"):
+        JobReader(Typed(), {}).details(17)
+
+
 def test_what_accounting_stores() -> None:
     runner = Typed(env_vars=ENVIRONMENT, batch_script=SCRIPT, allocations="sbatch -n 2 job.sh\n")
     stored = JobReader(runner, {}).stored(1)

@@ -121,7 +121,14 @@ class JobReader:
             SlurmRefused: The controller does not know it.
             ConfigurationError: It is an array or a heterogeneous job.
         """
-        return read_job_details(self._printed("scontrol", "--all", "show", "job", str(job)))
+        try:
+            return read_job_details(self._printed("scontrol", "--all", "show", "job", str(job)))
+        except SlurmRefused as refused:
+            if "Invalid job id" not in refused.stderr:
+                raise
+            raise SlurmRefused(
+                f"Slurm knows no job {job} (any more); squeue --me lists yours", refused.stderr
+            ) from refused
 
     def batch_script(self, job: int) -> bytes:
         """The batch script as the controller has it.
