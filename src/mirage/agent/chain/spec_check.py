@@ -44,7 +44,10 @@ def limit_s(given: Chosen) -> int | None:
     text = given.get("time")
     if text is None:
         return None
-    seconds = parse_limit_s(text)
+    try:
+        seconds = parse_limit_s(text)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--time: {error}") from error
     return seconds if seconds == UNLIMITED_S else -(-seconds // MINUTE_S) * MINUTE_S
 
 
@@ -230,7 +233,8 @@ def _check_times(spec: ChainSpec, limit: int, lasts: str) -> None:
     """Check that a link has time between warm-up and grace, and outlives the lead."""
     if spec.warmup_s >= limit:
         raise ConfigurationError(
-            f"--warmup {format_duration(spec.warmup_s)} is not shorter than {lasts}: no link would ever be ready"
+            f"--warmup {format_duration(spec.warmup_s)} is not shorter than {lasts}: no link would ever be ready; "
+            "shorten the warm-up, or lengthen the limit"
         )
     grace_s = spec.grace_s if spec.signal else 0
     if grace_s >= limit:
@@ -240,7 +244,8 @@ def _check_times(spec: ChainSpec, limit: int, lasts: str) -> None:
         )
     if spec.warmup_s + grace_s >= limit:
         raise ConfigurationError(
-            f"--warmup {format_duration(spec.warmup_s)} and --grace {format_duration(grace_s)} leave nothing of {lasts}"
+            f"--warmup {format_duration(spec.warmup_s)} and --grace {format_duration(grace_s)} leave nothing of "
+            f"{lasts}; shorten one of them, or lengthen the limit"
         )
     base, _, parameter = spec.policy.partition(":")
     if base == "lead" and float(parameter) * HOUR_S >= limit:

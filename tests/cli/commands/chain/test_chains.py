@@ -284,7 +284,11 @@ def test_quiet_prints_nothing(terminal: Terminal) -> None:
         ("--signal-previous NOSUCH", "no such signal"),
         ("--signal-previous KILL", "--signal-previous 'KILL': no program can handle this signal"),
         ("--grace 4h", "--grace 04:00:00 is not shorter than the time limit 4:00:00"),
-        ("--grace 2h --warmup 2h", "leave nothing of the time limit 4:00:00"),
+        (
+            "--grace 2h --warmup 2h",
+            "leave nothing of the time limit 4:00:00; shorten one of them, or lengthen the limit",
+        ),
+        ("--time soon", "--time: 'soon' is no duration"),
         ("--time 0", "the time limit 0 never ends"),
         ("-t UNLIMITED", "the time limit UNLIMITED never ends"),
         ("--chdir nowhere", "--chdir nowhere: there is no such folder"),
