@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.atomic_file import write_atomically
 from mirage.errors import TraceError, UnknownName, reason, shown
 from mirage.trace.statistics.marginals import Marginals
@@ -41,7 +42,9 @@ def model_from_json(text: str, *, source: str = "model") -> WorkloadModel:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
-        raise TraceError(f"{source}:{error.lineno}: not JSON: {error.msg}") from error
+        raise TraceError(
+            f"{source}:{error.lineno}: not JSON: {error.msg}; the file is damaged or cut short, so fit the model again"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise TraceError(f"{source}:1: not a workload model: {reason(error)}") from error
     schema = document.pop("schema", None) if isinstance(document, dict) else None
@@ -51,10 +54,16 @@ def model_from_json(text: str, *, source: str = "model") -> WorkloadModel:
             "fit the model again with 'mirage trace fit'"
         )
     try:
+        for habit in document["habits"]:
+            _check_entries(UserClass, habit)
+        _check_entries(Marginals, document["fitted_to"])
         document["habits"] = tuple(UserClass(**_typed(UserClass, habit)) for habit in document["habits"])
         document["fitted_to"] = Marginals(**_typed(Marginals, document["fitted_to"]))
-        return WorkloadModel(**_typed(WorkloadModel, document))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        _check_entries(WorkloadModel, document)
+        model = WorkloadModel(**_typed(WorkloadModel, document))
+        _check_shapes(model)
+        return model
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise TraceError(f"{source}:1: not a complete workload model: {reason(error)}; fit the model again") from error
 
 
@@ -150,6 +159,64 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "float": float,
     "str": str,
 }
+
+
+def _check_entries(kind: type, document: Mapping[str, Any]) -> None:
+    """Refuse an absent entry by a ``KeyError``, an unknown one by a ``ValueError``."""
+    names = [f.name for f in fields(kind)]
+    for name in names:
+        document[name]
+    if unknown := sorted(set(document) - set(names)):
+        raise ValueError(f"it has an unknown entry {unknown[0]!r}")
+
+
+def _check_shapes(model: WorkloadModel) -> None:
+    """Refuse arrays that do not fit together, and negative rates and probabilities."""
+    _check_shape("hour_weight", model.hour_weight, (168,))
+    _check_shape("gap_s", model.gap_s, (3, None))
+    _check_shape("return_lag", model.return_lag, (None,))
+    _check_shape("same_shape", model.same_shape, (2,))
+    _check_shape("same_use", model.same_use, (2,))
+    _check_shape("states", model.states, (2, 3))
+    for name in ("week_sd", "pace", "return_share", "same_gap", "accounts"):
+        if not 0 <= getattr(model, name) < np.inf:
+            raise ValueError(f"{name} is {getattr(model, name):g}, not a number of 0 or more")
+    if not model.habits:
+        raise ValueError("habits is empty")
+    for habit in model.habits:
+        bursts, kinds = len(np.atleast_1d(habit.burst_size)), len(np.atleast_1d(habit.nodes))
+        _check_shape("burst_size", habit.burst_size, (None,), least=1)
+        _check_shape("burst_weight", habit.burst_weight, (bursts,))
+        _check_shape("nodes", habit.nodes, (None,), least=1)
+        _check_shape("limit_s", habit.limit_s, (kinds,))
+        _check_shape("shape_weight", habit.shape_weight, (3, kinds))
+        _check_shape("used_up", habit.used_up, (3,))
+        _check_shape("use", habit.use, (3, None))
+        _check_shape("partition", habit.partition + 1, (kinds,))
+        if int(habit.partition.max()) >= len(model.partitions):
+            raise ValueError(f"partition is {int(habit.partition.max())}, and there are {len(model.partitions)}")
+
+
+def _check_shape(name: str, array: Ints | Floats, shape: tuple[int | None, ...], least: int = 2) -> None:
+    """Refuse an array of another shape, or with a negative number.
+
+    Args:
+        name: Of the array, for the message.
+        array: The array.
+        shape: Its length in each dimension; None for any length from ``least`` on.
+        least: The least such length.
+
+    Raises:
+        ValueError: The array does not fit.
+    """
+    fits = len(array.shape) == len(shape) and all(
+        own >= least if wanted is None else own == wanted for own, wanted in zip(array.shape, shape, strict=True)
+    )
+    if not fits:
+        wanted_words = " x ".join(f"{least} or more" if one is None else str(one) for one in shape)
+        raise ValueError(f"{name} has {' x '.join(map(str, array.shape)) or 'one number'}, not {wanted_words} numbers")
+    if not (np.isfinite(array).all() and array.min() >= 0):
+        raise ValueError(f"{name} has a number below 0 or not finite")
 
 
 def _typed(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
