@@ -41,19 +41,19 @@ def test_whole_nodes_are_a_bin_a_group_and_shared_ones_a_bin_a_node() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"groups": ()}, "a cluster needs node groups of at least one node each, got ()"),
+        ({"groups": ()}, "a cluster needs node groups of at least one node each, but there is none"),
         (
             {"groups": (LEFT, NodeGroup("none", 0))},
-            f"a cluster needs node groups of at least one node each, got ({LEFT}, {NodeGroup('none', 0)})",
+            "a cluster needs node groups of at least one node each, but group 'none' has 0 nodes",
         ),
         ({"partitions": ()}, "a cluster needs at least one partition"),
         ({"groups": (LEFT, RIGHT, LEFT)}, "two node groups have the name left; rename one"),
         ({"partitions": (Partition("a"), Partition("a"))}, "two partitions have the name a; rename one"),
         (
             {"partitions": (Partition("a"), Partition("b", ("left", "middle")))},
-            "no node group 'middle'; there are ['left', 'right']",
+            "there is no node group 'middle'; the groups are left, right",
         ),
-        ({"changes": (CapacityChange(5, "middle", 1),)}, "no node group 'middle'; there are ['left', 'right']"),
+        ({"changes": (CapacityChange(5, "middle", 1),)}, "there is no node group 'middle'; the groups are left, right"),
         (
             {"qos_factors": {"low": 1.0}, "qos_preempts": {"high": ("low",)}},
             "no QOS 'high' to preempt or be preempted; there are ['low']",
@@ -64,16 +64,16 @@ def test_whole_nodes_are_a_bin_a_group_and_shared_ones_a_bin_a_node() -> None:
         ),
         (
             {"groups": (LEFT, NodeGroup("bare", 1, 0, 0)), "shared_nodes": True},
-            "shared nodes need GPUs or CPUs to share",
+            "jobs share nodes, and a node has neither GPUs nor CPUs; correct its CPUs",
         ),
         (
             {"changes": (CapacityChange(9, "left", -1), CapacityChange(5, "left", -2))},
-            "group 'left' would have -1 nodes from second 9 on; changes must keep it between 0 and any number",
+            "group 'left' would have -1 nodes from 1970-01-01T00:00:09Z on; changes must leave it 0 or more",
         ),
         (
             {"changes": (CapacityChange(5, "right", 1),), "shared_nodes": True},
-            "group 'right' would have 4 nodes from second 5 on; changes must keep it between 0 and 3 (its count, as "
-            "its nodes are shared)",
+            "group 'right' would have 4 nodes from 1970-01-01T00:00:05Z on; changes must leave it 0 or more, and at "
+            "most 3, its count, as its nodes are shared",
         ),
     ],
 )

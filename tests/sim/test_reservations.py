@@ -193,9 +193,12 @@ def test_no_job_is_displaced_for_one_with_too_few_nodes_next_to_a_reservation() 
     [
         (Reservation(10, 20, "nodes", 1), "no node group 'nodes'"),
         (Reservation(10, 20, "node", 0), "reserves 0 nodes"),
-        (Reservation(20, 20, "node", 1), "from second 20 to 20"),
-        (Reservation(20, 30, "node", 1, announced_s=21), "begins in second 20 and is announced in 21"),
-        (Reservation(20, 30, "node", 5), "-1 nodes from second 20 on; changes and reservations"),
+        (Reservation(20, 20, "node", 1), "from 1970-01-01T00:00:20Z to 1970-01-01T00:00:20Z"),
+        (
+            Reservation(20, 30, "node", 1, announced_s=21),
+            "20Z and is announced at 1970-01-01T00:00:21Z",
+        ),
+        (Reservation(20, 30, "node", 5), "-1 nodes from 1970-01-01T00:00:20Z on; changes and reservations"),
     ],
 )
 def test_what_cannot_be_a_reservation(reservation: Reservation, message: str) -> None:
@@ -204,10 +207,10 @@ def test_what_cannot_be_a_reservation(reservation: Reservation, message: str) ->
 
 
 def test_reservations_and_changes_may_not_take_more_nodes_than_there_are() -> None:
-    with pytest.raises(ClusterError, match="-2 nodes from second 15"):
+    with pytest.raises(ClusterError, match="-2 nodes from 1970-01-01T00:00:15Z"):
         replace(reserved(4, Reservation(10, 20, "node", 3)), changes=(CapacityChange(15, "node", -3),))
     cluster = replace(Cluster.gpu(4, 1), reservations=(Reservation(10, 20, "gpu", 3),))
-    with pytest.raises(ClusterError, match="5 nodes from second 15"):
+    with pytest.raises(ClusterError, match="5 nodes from 1970-01-01T00:00:15Z"):
         replace(cluster, changes=(CapacityChange(15, "gpu", 1),))
 
 

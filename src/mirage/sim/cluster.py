@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
+import numpy as np
+
 from mirage.duration import UNLIMITED_S
 from mirage.errors import ClusterError, first_of, quantity
 
@@ -199,7 +201,8 @@ class Cluster:
 
     def __post_init__(self) -> None:
         if not self.groups or any(g.count < 1 for g in self.groups):
-            raise ClusterError(f"a cluster needs node groups of at least one node each, got {self.groups}")
+            none = ", ".join(f"group {g.name!r} has {g.count} nodes" for g in self.groups if g.count < 1)
+            raise ClusterError(f"a cluster needs node groups of at least one node each, but {none or 'there is none'}")
         if not self.partitions:
             raise ClusterError("a cluster needs at least one partition")
         _check_names("node groups", [g.name for g in self.groups])
@@ -207,7 +210,7 @@ class Cluster:
         known = {g.name for g in self.groups}
         for name in [n for p in self.partitions for n in p.groups] + [c.group for c in self.absences()]:
             if name not in known:
-                raise ClusterError(f"no node group {name!r}; there are {sorted(known)}")
+                raise ClusterError(f"there is no node group {name!r}; the groups are {first_of(sorted(known))}")
         for name in {*self.qos_preempts, *(other for names in self.qos_preempts.values() for other in names)}:
             if name not in self.qos_factors:
                 raise ClusterError(f"no QOS {name!r} to preempt or be preempted; there are {sorted(self.qos_factors)}")
@@ -218,7 +221,7 @@ class Cluster:
         for reservation in self.reservations:
             _check_reservation(reservation)
         if self.shared_nodes and any(g.gpus == 0 and g.cpus == 0 for g in self.groups):
-            raise ClusterError("shared nodes need GPUs or CPUs to share")
+            raise ClusterError("jobs share nodes, and a node has neither GPUs nor CPUs; correct its CPUs")
         for group in self.groups:
             if group.memory_mib is not None and group.memory_mib < 1:
                 raise ClusterError(
@@ -244,10 +247,10 @@ class Cluster:
                 level += step.nodes
                 own += step.nodes if step.reservation is None else 0
             if level < 0 or (self.shared_nodes and max(level, own) > group.count):
-                most = f"{group.count} (its count, as its nodes are shared)" if self.shared_nodes else "any number"
+                most = f", and at most {group.count}, its count, as its nodes are shared" if self.shared_nodes else ""
                 raise ClusterError(
-                    f"group {group.name!r} would have {level if level < 0 else own} nodes from second {step.time_s} "
-                    f"on; changes{' and reservations' if self.reservations else ''} must keep it between 0 and {most}"
+                    f"group {group.name!r} would have {level if level < 0 else own} nodes from {_utc(step.time_s)} "
+                    f"on; changes{' and reservations' if self.reservations else ''} must leave it 0 or more{most}"
                 )
 
     def capacity_steps(self) -> list[CapacityStep]:
@@ -296,6 +299,10 @@ class Cluster:
         return [(g, 1) for g in self.groups for _ in range(g.count)]
 
 
+def _utc(second: int) -> str:
+    return f"{np.datetime64(second, 's')}Z"
+
+
 def _check_names(what: str, names: list[str]) -> None:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ClusterError(f"two {what} have the name {first_of(twice)}; rename one")
@@ -306,9 +313,12 @@ def _check_reservation(reservation: Reservation) -> None:
     if reservation.nodes < 1:
         problem = f"reserves {reservation.nodes} nodes; reserve at least one"
     elif end_s <= start_s:
-        problem = f"lasts from second {start_s} to {end_s}; it must end after it begins"
+        problem = f"lasts from {_utc(start_s)} to {_utc(end_s)}; it must end after it begins"
     elif announced_s is not None and announced_s > start_s:
-        problem = f"begins in second {start_s} and is announced in {announced_s}; use a CapacityChange if unannounced"
+        problem = (
+            f"begins at {_utc(start_s)} and is announced at {_utc(announced_s)}; announce it by its begin, or "
+            "describe a change of the nodes instead"
+        )
     else:
         return
     raise ClusterError(f"a reservation of group {reservation.group!r} {problem}")

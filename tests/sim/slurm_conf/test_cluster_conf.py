@@ -127,8 +127,16 @@ def test_a_file_of_a_real_cluster(shared_data, name):
         ("ClusterName=x\n", ClusterError, "has no NodeName line"),
         ("NodeName=n1\nPartitionName=p Nodes=n1,m7\n", ClusterError, "names node 'm7', which no NodeName line"),
         ("NodeName=n[1-\n", ConfigurationError, "is not a host list"),
-        ("NodeName=n1 RealMemory=4G\n", ConfigurationError, ": node 'n1': RealMemory='4G' is not a whole number"),
-        ("NodeName=n1 CPUs=many\n", ConfigurationError, ": node 'n1': CPUs='many' is not a whole number"),
+        (
+            "NodeName=n1 RealMemory=4G\n",
+            ConfigurationError,
+            ": node 'n1': RealMemory='4G' is not a whole number of 0 or more; correct it there",
+        ),
+        (
+            "NodeName=n1 CPUs=many\n",
+            ConfigurationError,
+            ": node 'n1': CPUs='many' is not a whole number of 0 or more; correct it there",
+        ),
         ("NodeName=n1\nPartitionName=p Nodes=n1 MaxTime=soon\n", ConfigurationError, "'soon' is no duration"),
     ],
 )
@@ -209,7 +217,7 @@ def test_a_node_set_is_its_feature_and_its_nodes(conf):
     [
         ("MaxTime=soon", "'soon' is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30 for minutes) or with "
          "a unit (90m, 4h, 2d)"),
-        ("PriorityTier=top", "PriorityTier='top' is not a whole number; correct it there"),
+        ("PriorityTier=top", "PriorityTier='top' is not a whole number of 0 or more; correct it there"),
         ("PriorityJobFactor=half", "PriorityJobFactor='half' is not a number; correct it there"),
         ("PriorityJobFactor=nan", "PriorityJobFactor='nan' is not a number; correct it there"),
     ],
@@ -226,3 +234,17 @@ def test_a_file_without_nodes_or_with_an_unknown_one_names_the_remedy(conf):
     with pytest.raises(ClusterError) as refused:
         cluster_from_slurm_conf(path)
     assert str(refused.value) == (f"{path} has no NodeName line; name the slurm.conf of the controller, not a fragment")
+
+
+def test_nodes_that_are_all_out_of_service_are_reported_as_such(conf):
+    path = conf("NodeName=n[1-3] CPUs=4 State=DOWN\n")
+    with pytest.raises(ClusterError) as refused:
+        cluster_from_slurm_conf(path)
+    assert str(refused.value) == (
+        f"{path}: all its nodes are DOWN, DRAIN, FAIL or FUTURE; correct the State of some there"
+    )
+
+
+def test_a_negative_count_of_processors_is_refused(conf):
+    with pytest.raises(ConfigurationError, match="node 'n1': CPUs='-4' is not a whole number of 0 or more"):
+        cluster_from_slurm_conf(conf("NodeName=n1 CPUs=-4\n"))

@@ -178,7 +178,7 @@ SMALL = 'mirage_cluster = 1\n[[group]]\nname = "node"\ncount = 4\n'
         ),
         (
             f'{SMALL}[[partition]]\nname = "p"\ngroups = ["nodes"]\n',
-            "c.toml: no node group 'nodes'; there are ['node']",
+            "c.toml: there is no node group 'nodes'; the groups are node",
         ),
         (f'{SMALL}[scheduler]\nbf_interval = "soon"\n', "c.toml: [scheduler]: bf_interval: 'soon' is no duration"),
         (f'{SMALL}[scheduler]\nbf_interval = "0"\n', "c.toml: [scheduler]: bf_interval must be more than 0"),
@@ -201,7 +201,7 @@ SMALL = 'mirage_cluster = 1\n[[group]]\nname = "node"\ncount = 4\n'
         ),
         (
             f'{SMALL}[[reservation]]\nstart = 5\nend = 5\ngroup = "node"\nnodes = 1\n',
-            "c.toml: a reservation of group 'node' lasts from second 5 to 5; it must end after it begins",
+            "c.toml: a reservation of group 'node' lasts from 1970-01-01T00:00:05Z to 1970-01-01T00:00:05Z",
         ),
         (f"{SMALL}[qos.a]\nfactor = 1\npreempts = ['b']\n", "c.toml: no QOS 'b' to preempt or be preempted"),
         (f"{SMALL}[qos]\na = 1\n", "c.toml: [qos.a]: 1 is not a table; write it as a section"),

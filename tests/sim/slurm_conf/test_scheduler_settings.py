@@ -98,9 +98,9 @@ def test_limits_cost_a_held_job_its_age_unless_all_held_jobs_gain_it(survives: b
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("PriorityWeightAge=much", "{path}: priorityweightage='much' is not a whole number"),
-        ("PriorityWeightQOS=1.5", "{path}: priorityweightqos='1.5' is not a whole number"),
-        ("SchedulerParameters=bf_window=1d", "{path}: bf_window='1d' is not a whole number"),
+        ("PriorityWeightAge=much", "{path}: priorityweightage='much' is not a whole number; correct it there"),
+        ("PriorityWeightQOS=1.5", "{path}: priorityweightqos='1.5' is not a whole number; correct it there"),
+        ("SchedulerParameters=bf_window=1d", "{path}: bf_window='1d' is not a whole number; correct it there"),
         ("PriorityCalcPeriod=0", "{path}: calc_period is 0; it must be from 1 to 1099511627776"),
         (
             f"SchedulerParameters=default_queue_depth={10**20}",

@@ -49,6 +49,8 @@ def cluster_from_slurm_conf(path: str | Path) -> Cluster:
     """
     lines = option_lines(path)
     nodes = _nodes(path, lines)
+    if not nodes and _blocks(lines, "nodename"):
+        raise ClusterError(f"{path}: all its nodes are DOWN, DRAIN, FAIL or FUTURE; correct the State of some there")
     if not nodes:
         raise ClusterError(f"{path} has no NodeName line; name the slurm.conf of the controller, not a fragment")
     partitions = _blocks(lines, "partitionname")
@@ -239,8 +241,8 @@ def _partition(
 def _whole(options: Options, key: str, default: str = "1") -> int:
     """The whole number of an option, which the message names."""
     text = options.get(key.lower(), default)
-    if not re.fullmatch(r"[+-]?\d{1,18}", text, re.ASCII):
-        raise ConfigurationError(f"{key}={shown(text)} is not a whole number; correct it there")
+    if not re.fullmatch(r"[+]?\d{1,18}", text, re.ASCII):
+        raise ConfigurationError(f"{key}={shown(text)} is not a whole number of 0 or more; correct it there")
     return int(text)
 
 

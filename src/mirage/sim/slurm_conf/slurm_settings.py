@@ -322,7 +322,7 @@ def _number(path: str | Path, key: str, value: str) -> int:
     try:
         return int(value)
     except ValueError:
-        raise ConfigurationError(f"{path}: {key}={shown(value)} is not a whole number") from None
+        raise ConfigurationError(f"{path}: {key}={shown(value)} is not a whole number; correct it there") from None
 
 
 def _decimal(path: str | Path, key: str, value: str) -> float:
