@@ -251,3 +251,10 @@ def test_few_jobs_and_unknown_users_are_not_remarked(tmp_path, users):
     rows = [f"{job}|{user}" for job, user in enumerate(users)]
     (tmp_path / "x").write_text("\n".join(["JobID|User", *rows]) + "\n")
     assert read_trace(tmp_path / "x").report.notes == {}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_a_text_in_utf_16_names_the_command_that_converts_it(tmp_path, encoding):
+    (tmp_path / "x").write_text("\ufeff" * (encoding != "utf-16") + "job_id,submit_s\n1,5\n", encoding=encoding)
+    with pytest.raises(TraceError, match=r"x:1: it is text in UTF-16; save it in UTF-8: iconv -f UTF-16 -t UTF-8"):
+        read_trace(tmp_path / "x")

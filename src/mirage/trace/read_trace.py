@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -264,6 +265,8 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
     """
     if data.startswith(b"PAR1"):
         return "parquet"
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UnknownFormat(f"{path}:1: it is text in UTF-16; save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE")
     head = data[:_HEAD_BYTES].decode("utf-8-sig", errors="replace")
     lines = [line for line in head.split("\n") if line.strip()]
     if re.match(r"\s*(\{|\[\s*(\{|\]))", head):

@@ -127,6 +127,8 @@ COMPLAINTS = [
         SWF_ROW.replace("60", str(2**40)),
         f":1: number out of range: field 9 is '{2**40}'; expected less than {2**40}",
     ),
+    ("swf", SWF_ROW.replace("60", "6_0"), ":1: not a number: field 9 is '6_0'; -1 stands for what is not known"),
+    ("sacct-json", "[5]", ":1: not a record of sacct: 5; make it with sacct --json"),
     ("swf", SWF_ROW.replace("60", "nan"), ":1: not a number: field 9 is 'nan'; -1 stands for what is not known"),
 ]
 

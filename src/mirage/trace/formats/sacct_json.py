@@ -46,7 +46,7 @@ def read_sacct_json(data: bytes, tally: ReadTally) -> JobTable:
         except LineError as bad:
             tally.reject(line, bad)
         except (AttributeError, KeyError, TypeError) as error:
-            tally.reject(line, LineError("not a record of sacct", reason(error), "make it with sacct --json"))
+            tally.reject(line, LineError("not a record of sacct", _shape(error, job), "make it with sacct --json"))
         else:
             tally.lines += steps
             tally.steps += steps
@@ -75,6 +75,11 @@ def _count(value: Any) -> int:
     if isinstance(number, int | float) and number < NO_COUNT:
         raise LineError("negative count", _shown(number), "leave out what is not known")
     return _number(value)
+
+
+def _shape(error: Exception, job: Any) -> str:
+    """Which entry a record lacks, or its beginning where an entry has another form."""
+    return reason(error) if isinstance(error, KeyError) else _shown(job)
 
 
 def _shown(value: Any) -> str:

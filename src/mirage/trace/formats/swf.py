@@ -298,6 +298,8 @@ def _name(word: str) -> str:
 
 def _integer(word: str, place: int) -> int:
     try:
+        if not _NUMBER.fullmatch(word):  # Python also reads 1_000 and nan
+            raise ValueError(word)
         value = round(float(word)) if not word.lstrip("+-").isdecimal() else int(word)
     except (ValueError, OverflowError) as error:
         raise _no_number(word, place) from error
