@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import click
@@ -23,6 +24,8 @@ def _factor(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     if value is None:
         return None
     try:
+        if not all(0 < float(part) < math.inf for part in value.split("/")):  # a Fraction of 1e999999999 never ends
+            raise ValueError(value)
         factor = Fraction(value)
     except (ValueError, ZeroDivisionError):
         factor = Fraction(0)
