@@ -104,3 +104,7 @@ def test_an_empty_registry_is_reported():
 )
 def test_a_number_has_its_noun_in_the_right_form(number, text):
     assert quantity(number, "GPU") == text
+
+
+def test_a_name_in_capitals_gets_the_suggestion_of_its_small_letters():
+    assert "Did you mean 'easy'?" in str(UnknownName("queue discipline", "EASY", ["easy", "fcfs"]))

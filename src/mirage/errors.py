@@ -142,7 +142,7 @@ class UnknownName(MirageError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
-        near = difflib.get_close_matches(name, self.known, n=1)
+        near = difflib.get_close_matches(name.lower(), self.known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         known_words = f"Known: {', '.join(self.known)}." if self.known else f"There is no {kind} yet."
         super().__init__(f"unknown {kind} {shown(name)}.{hint} {known_words}")
