@@ -173,9 +173,7 @@ def test_kernels_without_a_source_file_are_compiled_anew(package: Package) -> No
 @pytest.mark.slow
 def test_a_folder_that_cannot_be_written_costs_compiling_only(package: Package) -> None:
     package.cache = package.folder / "tiny" / "scale.py"
-    once = (
-        rf"mirage: warning: compiled kernels cannot be stored in {package.cache}/mirage/kernels \(Not a directory\).*\n"
-    )
+    once = rf"Mirage's compiled kernels cannot be stored in {package.cache}/mirage/kernels \(Not a directory\).*\n"
     assert result_of(package.start(), once) == ([18, 6, 1.5], ALL)
 
 

@@ -125,8 +125,8 @@ class _KernelCache(FunctionCache):
 def _report_not_stored(why: str) -> None:
     """Report, once per process, that the next one compiles again."""
     _log.warning(
-        "mirage: warning: compiled kernels cannot be stored in %s (%s), so every process compiles them again, a minute "
-        "or more; set NUMBA_CACHE_DIR to a folder that can be written",
+        "Mirage's compiled kernels cannot be stored in %s (%s), so every process compiles them again, a minute or "
+        "more; set NUMBA_CACHE_DIR to a folder that can be written",
         kernel_folder(), why,
     )  # fmt: skip
 
