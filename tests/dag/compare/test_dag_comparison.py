@@ -232,14 +232,19 @@ def test_the_bound_of_one_job_is_its_longest_path_or_its_work():
 
 
 def test_what_cannot_be_compared():
-    for names, seeds, what in (
-        (("fair", "fair"), (1,), "schedulers"), ((), (1,), "schedulers"), (("fair",), (), "seeds"),
-        (("fair",), (1, 2, 1), "seeds"),
-    ):  # fmt: skip
-        with pytest.raises(ConfigurationError, match=f"needs {what} of which none is named twice"):
+    for names, seeds, message in (
+        (("fair", "fair"), (1,), "the scheduler 'fair' is named twice; name each once"),
+        (("fair",), (1, 2, 1), "the seed 1 is named twice"),
+        ((), (1,), "a comparison needs schedulers"),
+        (("fair",), (), "a comparison needs seeds"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
             compared(*names, seeds=seeds)
-    for settings in ((), (EpisodeSetting(3, 4), EpisodeSetting(3, 4, gap_s=5.0))):
-        with pytest.raises(ConfigurationError, match="needs settings of which none is named twice"):
+    for settings, message in (
+        ((), "a comparison needs settings"),
+        ((EpisodeSetting(3, 4), EpisodeSetting(3, 4, gap_s=5.0)), "the setting .* is named twice"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
             compare(generated_templates(), settings, (1,), [make_scheduler("fair")])
     with pytest.raises(ConfigurationError, match="'fifo' is not compared; differences are to one of fair"):
         compared("fair", against="fifo")

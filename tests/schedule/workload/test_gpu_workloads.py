@@ -348,21 +348,19 @@ def test_a_bad_line_of_gavels_is_named(tmp_path: Path, text: str, message: str) 
     ("table", "why"),
     [
         ("{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
-        ("[]", "'list' object has no attribute 'items'"),
+        ("[]", None),
         ('{"slow": {"Toy": {"null": 1}}}', "'Toy' is not ('KIND', WORKERS)"),
-        (json.dumps({"slow": {ONE: {}}}), "'null'"),
-        (
-            json.dumps({"slow": {ONE: {"null": None}}}),
-            "float() argument must be a string or a real number, not 'NoneType'",
-        ),
+        (json.dumps({"slow": {ONE: {}}}), None),
+        (json.dumps({"slow": {ONE: {"null": None}}}), None),
     ],
 )
-def test_what_is_no_table_of_throughputs_is_refused(tmp_path: Path, table: str, why: str) -> None:
+def test_what_is_no_table_of_throughputs_is_refused(tmp_path: Path, table: str, why: str | None) -> None:
     path = tmp_path / "rates.json"
     path.write_text(table)
     with pytest.raises(ConfigurationError) as refused:
         read_any_profiles(path, CLUSTER)
-    assert str(refused.value) == f"{path}: not a table of throughputs ({why}); give Gavel's JSON"
+    words = f" ({why})" if why else ", which has for each GPU type the models and their speeds"
+    assert str(refused.value) == f"{path}: not a table of throughputs{words}; give Gavel's JSON"
 
 
 def test_errors_of_unreadable_files_name_the_remedy(tmp_path: Path) -> None:

@@ -78,9 +78,11 @@ def compare(
             schedulers.
     """
     names, settings = [scheduler.name for scheduler in schedulers], tuple(settings)
-    for what, compared in (("schedulers", names), ("seeds", seeds), ("settings", [one.name for one in settings])):
-        if not compared or len(set(compared)) < len(compared):
-            raise ConfigurationError(f"a comparison needs {what} of which none is named twice")
+    for what, compared in (("scheduler", names), ("seed", list(seeds)), ("setting", [one.name for one in settings])):
+        if not compared:
+            raise ConfigurationError(f"a comparison needs {what}s; none is named")
+        if twice := [one for one in compared if compared.count(one) > 1]:
+            raise ConfigurationError(f"the {what} {shown(twice[0])} is named twice; name each once")
     against = names[0] if against is None else against
     if against not in names:
         raise ConfigurationError(f"{shown(against)} is not compared; differences are to one of {', '.join(names)}")

@@ -106,8 +106,13 @@ def _read_table(path: str | os.PathLike[str]) -> _Kinds:
     try:
         table: Any = json.loads(read_text(path))
         return {gpu_type: dict(_alone(kinds)) for gpu_type, kinds in table.items()}
-    except (ValueError, AttributeError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise ConfigurationError(f"{path}: not a table of throughputs ({error}); give Gavel's JSON") from error
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ConfigurationError(
+            f"{path}: not a table of throughputs, which has for each GPU type the models and their speeds; give "
+            "Gavel's JSON"
+        ) from error
 
 
 def _types(table: _Kinds) -> list[str]:
