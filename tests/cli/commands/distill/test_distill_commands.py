@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from mirage import source_digest
+from mirage.cli import main
 from mirage.cli.commands.distill import distill, tree_file
 from mirage.dag.decima.decima_schedulers import PUBLISHED_NAME
 from mirage.dag.distilled import small_changes, tuning
@@ -281,3 +282,12 @@ def test_methods_are_fitted_next_to_each_other_and_drawn(tmp_path):
     assert "cart, 2 leaves" in drawn
     with pytest.raises(ConfigurationError, match=r"must end in \.svg"):
         output_of("fit", "--teacher", "sjf", "--plot", str(tmp_path / "frontier.gif"), "-o", str(out))
+
+
+def test_a_combined_tree_does_not_replace_one_that_it_is_made_of(tmp_path, capsys):
+    mine = tmp_path / "mine.txt"
+    mine.write_text(CliRunner().invoke(distill, ["show"]).stdout)
+    arguments = ["distill", "combine", str(mine), "tree", "--above", "20 %", "-o", str(mine)]
+    assert main(arguments) == 1
+    assert "it is the file that is read; name another" in capsys.readouterr().err
+    assert "crowded2_" not in mine.read_text()

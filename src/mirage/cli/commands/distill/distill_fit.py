@@ -115,7 +115,7 @@ def fit(
     from mirage.study.work_journal import WorkJournal
 
     sizes = [_leaves(word) for word in leaves]
-    check_output(out)
+    check_output(out, *filter(None, [rule]))
     if plot is not None:
         picture_kind(plot)
         check_output(plot)

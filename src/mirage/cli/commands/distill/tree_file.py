@@ -244,7 +244,7 @@ def combine(tree_files: tuple[str, ...], starts: tuple[str, ...], out: str, as_j
     from mirage.distill.tree_text import text_of
     from mirage.distill.units import number_of
 
-    check_output(out)
+    check_output(out, *tree_files)
     loads = [number_of(word, LOAD.unit) for word in starts]
     tree = combined([read(file)[1] for file in tree_files], loads)
     write_output(out, text_of(tree))
