@@ -39,6 +39,8 @@ SAVE_SHARE = 0.2
 """A save takes this share of a restart (H), as it writes the model and reads no training data."""
 
 DEFAULT_EPOCHS = 40
+MOST: Mapping[str, float] = {"jobs": 10_000_000, "days": 36_500, "load": 100}
+LEAST_LOAD = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,11 @@ def _check(jobs: int | None, days: float | None, load: float | None, epochs: int
             f"of jobs, days and load {len(given)} are given; give two, which determine the third: with jobs and load, "
             "submissions span the time in which the cluster does that much work"
         )
-    for name, amount in {**amounts, "epochs": epochs, "the longest run time (--cap-days)": cap_s}.items():
+    for name, amount in {**amounts, "epochs": epochs, "the longest run time (--cap-days)": cap_s / DAY_S}.items():
         if amount is not None and not 0 < amount < math.inf:
             raise ConfigurationError(f"{name} is {amount:g}; give a number above 0")
+    for name, most in MOST.items():
+        if (amount := amounts[name]) is not None and amount > most:
+            raise ConfigurationError(f"{name} is {amount:g}; give at most {most:,}")
+    if load is not None and load < LEAST_LOAD:
+        raise ConfigurationError(f"load is {load:g}; give at least {LEAST_LOAD:g}")
