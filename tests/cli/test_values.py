@@ -20,6 +20,7 @@ from mirage.cli.values import (
     SEED,
     WORDS,
     LinkRequests,
+    LinkUser,
     Number,
 )
 from mirage.dag.setting import LARGEST_SEED
@@ -131,3 +132,10 @@ def test_a_link_that_is_not_in_its_form_is_refused(text: str) -> None:
 def test_a_number_that_no_array_holds_is_a_wrong_usage(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words.replace(" N", f" {10**20}").split()) == 2
     assert "100000000000000000000 is too large; at most " in capsys.readouterr().err
+
+
+def test_an_owner_of_links_without_a_name_is_refused_with_the_form() -> None:
+    owner = LinkUser(["newcomer", "heavy"])
+    assert owner.convert("user:eva", None, None) == "user:eva"
+    with pytest.raises(click.BadParameter, match="'user:' is no owner of links; give newcomer, heavy, or user:NAME"):
+        owner.convert("user:", None, None)

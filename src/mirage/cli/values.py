@@ -182,7 +182,10 @@ class LinkUser(click.Choice):  # type: ignore[type-arg]  # generic in newer clic
         """Returns the owner in a text."""
         if isinstance(value, str) and value.startswith("user:") and value != "user:":
             return value
-        return str(super().convert(value, param, ctx))
+        if value not in self.choices:
+            words = ", ".join(map(str, self.choices))
+            self.fail(f"{shown(value)} is no owner of links; give {words}, or user:NAME", param, ctx)
+        return str(value)
 
     def get_metavar(self, *_: Any, **__: Any) -> str:
         """Returns the words and the form of a name, for the help."""
