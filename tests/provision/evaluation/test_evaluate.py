@@ -12,7 +12,7 @@ from mirage.policy.contract import PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.policy_registry import POLICIES
-from mirage.provision.evaluation.candidate import candidates, weighs_cost, window_seed
+from mirage.provision.evaluation.candidate import Candidate, candidates, weighs_cost, window_seed
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import evaluate
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
@@ -213,7 +213,7 @@ def test_a_policy_that_wants_to_be_left_alone_is(busy_setting):
             ["reactive"],
             {"begin_s": 2**40},
             ConfigurationError,
-            "trace: beyond the year 9999, .*: give an earlier --start, or fewer",
+            "trace: beyond the year 9999, .*; 0 windows fit: give an earlier --start$",
         ),
         (["reactive"], {"windows": 0}, ConfigurationError, "at least one window"),
         (
@@ -244,7 +244,7 @@ def test_a_link_that_the_cluster_cannot_run_is_refused_before_anything_is_played
 
 
 def test_every_size_of_link_once(busy_setting):
-    with pytest.raises(ConfigurationError, match="every size of link once"):
+    with pytest.raises(ConfigurationError, match=r"links of \d+ nodes? are named twice; name each size once"):
         evaluate(busy_setting, protocol(), [LinkSize(1), LinkSize(1)], ["reactive"])
 
 
@@ -300,3 +300,8 @@ def test_the_average_is_close_to_the_published_one(published):
         row = by(published, policy="average", link_nodes=nodes, load="all")
         assert row.interruption_h == pytest.approx(interruption_h, abs=0.06)
         assert row.overlap_h == pytest.approx(overlap_h, abs=0.06)
+
+
+def test_a_bound_with_a_parameter_is_refused_as_a_bound() -> None:
+    with pytest.raises(ConfigurationError, match="the bound 'oracle' takes no parameter, got '1'"):
+        _ = Candidate("oracle:1", Cost(1, 1)).spec

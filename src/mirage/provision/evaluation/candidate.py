@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mirage.array_types import Ints
+from mirage.errors import ConfigurationError, shown
 from mirage.policy.auto_parameters import AUTO, AutoParameters, without_other_jobs
 from mirage.policy.contract import Policy, PolicySpec
 from mirage.policy.cost import Cost
@@ -92,8 +93,14 @@ class Candidate:
 
         Raises:
             UnknownName: The policy is unknown.
+            ConfigurationError: A bound has a parameter.
         """
-        return _KNOWING if self.policy == TRUE_RUN_TIMES else policy_spec(self.called)
+        if self.policy == TRUE_RUN_TIMES:
+            return _KNOWING
+        base, _, parameter = self.called.partition(":")
+        if base in BOUNDS and base not in known_policies():
+            raise ConfigurationError(f"the bound {base!r} takes no parameter, got {shown(parameter)}")
+        return policy_spec(self.called)
 
     def make(self, scenario: Scenario, seed: int) -> Policy:
         """Returns a new instance of the policy.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirage.duration import format_duration
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, quantity
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import ORACLE_HOLDS, candidates
 from mirage.provision.evaluation.episode import Scenario
@@ -158,7 +158,8 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
     if protocol.windows < 1 or protocol.step_s < 1 or protocol.every_s < 1 or not sizes:
         raise ConfigurationError("an evaluation needs at least one window, one size of link, and steps of a second")
     if len(set(sizes)) < len(sizes):
-        raise ConfigurationError(f"every size of link once, got {sizes}")
+        twice = next(size for size in sizes if sizes.count(size) > 1)
+        raise ConfigurationError(f"links of {quantity(twice, 'node')} are named twice; name each size once")
     for link in links:
         record = link_record(0, nodes=link.nodes, limit_s=link.limit_s)
         for reason in misfits(record, scenario.cluster).values():
@@ -183,7 +184,8 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
         when = _dates(protocol.submits_s(protocol.windows - 1), first_s, last_s)
         raise ConfigurationError(
             f"of {protocol.windows:,} windows, the last needs jobs after the last job of the trace: {when}; "
-            f"{fitting:,} windows fit: give an earlier --start, or fewer --windows"
+            f"{quantity(fitting, 'window')} {'fits' if fitting == 1 else 'fit'}: give an earlier --start"
+            f"{', or fewer --windows' if fitting else ''}"
         )
 
 
