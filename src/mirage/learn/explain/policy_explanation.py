@@ -232,7 +232,8 @@ def fitted_trees(
         first_s, last_s = int(data.window_s.min()), int(data.window_s.max())
         raise ConfigurationError(
             f"too few windows of the data are over by {day(until_s)}: a tree needs some to fit, and later ones to "
-            f"choose its size; windows begin {day(first_s)} to {day(last_s)}"
+            f"choose its size; windows begin {day(first_s)} to {day(last_s)}; give a later --until, or make a data set "
+            "of more windows"
         )
     sizes = [*(2**k for k in range(max_leaves.bit_length()) if 2**k < max_leaves), max_leaves]
     part, submits = data[choice], by_policy[choice]

@@ -53,7 +53,7 @@ def test_a_data_set_of_another_trace_and_cluster_is_refused(
 ) -> None:
     data, out = data_set(tmp_path / "data"), str(tmp_path / "model")
     message = refused(capsys, "train", "forest", trace, "-N", "8", "--data", data, "-o", out)
-    assert f"{data} was made with different trace and cluster and nodes and settings; give the options" in message
+    assert f"{data} was made with other values of trace and cluster and nodes and settings; give the options" in message
 
 
 def test_a_data_set_of_outcomes_only_is_refused(trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from mirage.cli.machine_options import MachineOptions, SimulatedMachine
 from mirage.cli.options import TraceOptions, is_given
 from mirage.cli.study import ExecutorOptions, WindowOptions
 from mirage.cli.trace_reading import read_named_trace
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, quantity
 
 if TYPE_CHECKING:
     from mirage.learn.hand_overs import HandOvers
@@ -189,7 +189,8 @@ class LearntFrom:
             differs.append("settings")
         if differs:
             raise ConfigurationError(
-                f"{self.folder} was made with different {' and '.join(differs)}; give the options that it was made with"
+                f"{self.folder} was made with other values of {' and '.join(differs)}; give the options that it was "
+                "made with"
             )
 
     def _make(self) -> None:
@@ -207,7 +208,9 @@ class LearntFrom:
         with progress_bar("windows of the data set") as progress:
             made = make_data_set(Recipe(study, self.learning.futures), self.folder, self.executor, progress)
         if made.reused < made.shards:
-            click.echo(f"mirage: a data set of {study.protocol.windows} windows is in {self.folder}", err=True)
+            click.echo(
+                f"mirage: a data set of {quantity(study.protocol.windows, 'window')} is in {self.folder}", err=True
+            )
 
 
 _RECORDED = {"link_limit": "link_limit_s", "start": "start_s", "every": "every_s", "step": "step_s"}
