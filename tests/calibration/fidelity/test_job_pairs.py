@@ -99,8 +99,8 @@ def test_later_submissions_of_users_are_no_other_clock() -> None:
 @pytest.mark.parametrize(
     ("simulated", "span", "message"),
     [
-        (history([0], [1], job_id=["x9"]), None, r"2 jobs with ids as 0, 1 are recorded, 1 jobs with ids as x9 sim"),
-        (history([], []), None, "0 jobs with ids as none simulated; simulate the same trace"),
+        (history([0], [1], job_id=["x9"]), None, r"2 jobs with ids as 0, 1 are recorded, 1 job with ids as x9 sim"),
+        (history([], []), None, "0 jobs simulated; simulate the same trace"),
         (history([0, 1], [-1, -1]), None, "none of 2 jobs was started in the simulation; simulate to the end"),
         (history([0, 1], [1, 1]), MONDAY_S + DAY_S, "was submitted in the span; choose another --from"),
     ],

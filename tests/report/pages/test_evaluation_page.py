@@ -114,7 +114,7 @@ def test_a_page_names_its_source() -> None:
     assert "<pre>mirage evaluate data/jobs.csv --nodes 76</pre>" in evaluation_page(shown, FOUR)
     one = paragraphs(evaluation_page(evaluation([Cost(3, 1)], windows=1), {**PROVENANCE, "windows": 1}))
     assert one[0] == (
-        "jobs.csv under slurm on 76 nodes, 1 windows, 2024-10-04. "
+        "jobs.csv under slurm on 76 nodes, 1 window, 2024-10-04. "
         "Cost in hours of overlap: 3 for an hour of interruption, 1 for one of overlap."
     )
 

@@ -99,7 +99,7 @@ def test_no_share_of_the_gap_is_printed_without_its_interval() -> None:
 ])  # fmt: skip
 def test_one_cost_needs_no_column_and_more_is_printed_where_there_is_room(width: int, head: str) -> None:
     lines = printed(evaluation([Cost(1, 1)], windows=2), width)
-    light = lines.index("links of 1 node, light load (reactive up to 2 h): 1 windows")
+    light = lines.index("links of 1 node, light load (reactive up to 2 h): 1 window")
     assert lines[light + 1] == head
     assert lines[light + 3].split()[:4] == ["average", "0.00", "5.00", "100%"]
 

@@ -72,7 +72,7 @@ def test_what_is_left_out_and_moved_is_printed() -> None:
         "left out: 1,000 only recorded, 2 only simulated, 10 in both, but without a recorded wait, 4 in both, but "
         "never started in the simulation",
         "the two clocks are 1-01:00:00 apart; simulated times are shifted by this",
-        "7 jobs were submitted at different times; waits count from each submission",
+        "submitted at different times: 7 jobs; waits count from each one",
         "",
     ]
 
@@ -86,7 +86,7 @@ def test_three_days_have_no_window_and_no_interval() -> None:
 
 def test_a_day_is_one_date_and_one_job_has_no_correlation() -> None:
     lines = printed(judged(70, from_s=DAY0 + 9 * 3600, until_s=DAY0 + 11 * 3600))
-    assert lines[1] == "submitted 2024-10-04: 1 jobs compared of 1 recorded"
+    assert lines[1] == "submitted 2024-10-04: 1 job compared of 1 recorded"
     assert "single jobs     rank correlation -, Pearson's -" in lines
 
 

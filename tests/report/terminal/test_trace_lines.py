@@ -126,7 +126,7 @@ def test_a_trace_with_next_to_no_columns() -> None:
 def test_what_is_recorded_in_part() -> None:
     table = JobTable.build([1, 2], submit_s=[BEGIN_S, BEGIN_S + 60], nodes=[1, 1], user=["a", ""])
     lines = lines_of(table, 100)
-    assert lines[1] == "submitted 2024-01-01T00:00:00Z to 2024-01-01T00:01:00Z (00:01:00), 1 users"
+    assert lines[1] == "submitted 2024-01-01T00:00:00Z to 2024-01-01T00:01:00Z (00:01:00), 1 user"
     assert "1         2  100.0%           0      -" in lines
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.array_types import Ints
-from mirage.errors import ConfigurationError, shortened
+from mirage.errors import ConfigurationError, quantity, shortened
 from mirage.job_state import MISSING
 from mirage.sim.schedule import Schedule
 from mirage.trace.table import JobTable
@@ -177,7 +177,7 @@ def _bound(instant_s: int | None, otherwise: float) -> float:
 
 
 def _nothing_common(recorded: JobTable, simulated: JobTable) -> str:
-    sides = (f"{len(jobs):,} jobs with ids as {_ids(jobs.job_id[:3])}" for jobs in (recorded, simulated))
+    sides = (f"{quantity(len(jobs), 'job')}{_ids(jobs.job_id[:3])}" for jobs in (recorded, simulated))
     return (
         "no job is both recorded and simulated: {} are recorded, {} simulated; "
         "simulate the same trace that is compared, with its job ids unchanged".format(*sides)
@@ -185,7 +185,7 @@ def _nothing_common(recorded: JobTable, simulated: JobTable) -> str:
 
 
 def _ids(some: Sequence[Any] | NDArray[Any]) -> str:
-    return ", ".join(shortened(str(one), 20) for one in some) or "none"
+    return f" with ids as {', '.join(shortened(str(one), 20) for one in some)}" if len(some) else ""
 
 
 def _nothing_known(common: int, known: int) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mirage.array_types import Floats, Ints
-from mirage.errors import ConfigurationError, ModelFileError
+from mirage.errors import ConfigurationError, ModelFileError, quantity
 from mirage.predict.conformal import Scores, weights_of_alike
 from mirage.predict.model_file import ModelCard, TrainedOn, read_model_file, write_model_file
 from mirage.predict.waits.boosted_waits import BoostedWaits, fit_boosted_waits
@@ -203,7 +203,8 @@ def train_wait_model(
     sample = waits_at_submission(table, names)
     if int(sample.started.sum()) < FEWEST_JOBS:
         raise ConfigurationError(
-            f"{trace}: {int(sample.started.sum())} jobs with a submission and a start; a wait model needs {FEWEST_JOBS}"
+            f"{trace}: {quantity(int(sample.started.sum()), 'job')} with a submission and a start; a wait model needs "
+            f"{FEWEST_JOBS}"
         )
     held_out = hold_out(sample, share, settings, progress)
     now_s = int(sample.request_s[-1]) + 1

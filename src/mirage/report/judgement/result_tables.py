@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from mirage.errors import quantity
 from mirage.learn.training.comparison.comparison_plan import BOUND, KINDS, kind_of
 from mirage.learn.training.comparison.method_comparison import MethodComparison
 from mirage.provision.evaluation.candidate import ORACLE
@@ -103,7 +104,7 @@ def month_cells(view: ResultsView) -> Cells:
     of_month = {month: (view.rows(month=month), view.differences(month=month)) for month in view.months}
     heads = ["", "policy"]
     for month, (rows, _) in of_month.items():
-        heads.append(f"{month}: {next(iter(rows.values())).windows} windows")
+        heads.append(f"{month}: {quantity(next(iter(rows.values())).windows, 'window')}")
     found = []
     for kind, group in view.groups():
         cells = []

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mirage.atomic_file import write_output
+from mirage.errors import quantity
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.frontier import Frontier, frontiers
 from mirage.provision.evaluation.paired import VERDICTS_NOTE, Difference
@@ -113,7 +114,8 @@ def _cells(row: EvaluationRow, *, several: bool) -> list[Cell]:
 
 def _where(provenance: dict[str, Any]) -> str:
     trace = Path(provenance["trace"]).name
-    return f"{trace} under {provenance['discipline']} on {provenance['nodes']} nodes, {provenance['windows']} windows"
+    nodes, windows = quantity(provenance["nodes"], "node"), quantity(provenance["windows"], "window")
+    return f"{trace} under {provenance['discipline']} on {nodes}, {windows}"
 
 
 def _dates(evaluation: Evaluation) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from mirage.errors import quantity
 from mirage.provision.evaluation.candidate import BOUNDS
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.paired import VERDICTS_NOTE, Difference
@@ -27,7 +28,8 @@ def print_months(console: Console, evaluation: Evaluation) -> None:
             rows = [r for r in (*evaluation.months, *every) if (r.link_nodes, r.cost_ratio) == (nodes, ratio)]
             months = list(dict.fromkeys(row.month for row in rows))
             cell = {(row.policy, row.month): _month_cell(row) for row in rows}
-            head = [f"{month}: {next(r.windows for r in rows if r.month == month)} windows" for month in months]
+            windows = [next(r.windows for r in rows if r.month == month) for month in months]
+            head = [f"{month}: {quantity(number, 'window')}" for month, number in zip(months, windows, strict=True)]
             cells = [[policy, *(cell[policy, month] for month in months)] for policy in evaluation.policies]
             console.print()
             title = f"{links_words(nodes)} by month{at_cost(evaluation, ratio)}: interruption/overlap, cost, gap closed"
@@ -49,7 +51,9 @@ def print_differences(console: Console, evaluation: Evaluation, *, by_month: boo
                 when = "" if month == ALL else f", {month}"
                 title = f"{links_words(nodes)}{when}, difference from {found[0].against}, window by window"
                 console.print()
-                console.print(Text(f"{title}{at_cost(evaluation, ratio)}: {found[0].windows} windows", "bold"))
+                console.print(
+                    Text(f"{title}{at_cost(evaluation, ratio)}: {quantity(found[0].windows, 'window')}", "bold")
+                )
                 _print_paired(console, found)
 
 
@@ -100,9 +104,8 @@ def print_evaluation(
         by_month: Whether to print the months too.
     """
     console = console or plain_console()
-    conditions = "{windows} windows from {start}, protocol {protocol}, {discipline} on {nodes} nodes".format(
-        **provenance
-    )
+    windows, size = quantity(provenance["windows"], "window"), quantity(provenance["nodes"], "node")
+    conditions = "{} from {start}, protocol {protocol}, {discipline} on {}".format(windows, size, **provenance)
     console.print(Text(f"{provenance['trace']}: {conditions}, settings {provenance['settings']}"))
     console.print(Text(chain_words(provenance)))
     for nodes in evaluation.trials:
@@ -111,7 +114,7 @@ def print_evaluation(
             if rows:
                 console.print()
                 of_class = f"{load} load ({LOAD_WORDS[load]})" if load in LOAD_WORDS else "all loads"
-                title = f"{links_words(nodes)}, {of_class}: {rows[0].windows} windows"
+                title = f"{links_words(nodes)}, {of_class}: {quantity(rows[0].windows, 'window')}"
                 console.print(Text(title, "bold"))
                 _print_rows(console, rows, several=len(evaluation.costs) > 1)
     if by_month:

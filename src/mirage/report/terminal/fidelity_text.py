@@ -14,6 +14,7 @@ from mirage.calibration.fidelity.judge_fidelity import Fidelity
 from mirage.calibration.fidelity.moving_average import MovingAverage
 from mirage.calibration.fidelity.wait_classes import WaitClass
 from mirage.duration import DAY_S, format_duration
+from mirage.errors import quantity
 from mirage.report.terminal.console_table import plain_console, print_table
 from mirage.trace.statistics.summary import ValueSummary, iso_utc
 
@@ -51,7 +52,7 @@ def print_fidelity(fidelity: Fidelity, recorded: str, simulated: str, console: C
 def jobs_words(fidelity: Fidelity) -> Iterator[str]:
     """Yields sentences on the jobs that are compared, and on all others."""
     counts = fidelity.counts
-    yield f"{span_words(fidelity)}: {counts.compared:,} jobs compared of {counts.recorded:,} recorded"
+    yield f"{span_words(fidelity)}: {quantity(counts.compared, 'job')} compared of {counts.recorded:,} recorded"
     reasons = {
         "only recorded": counts.only_recorded,
         "only simulated": counts.only_simulated,
@@ -64,7 +65,7 @@ def jobs_words(fidelity: Fidelity) -> Iterator[str]:
     if fidelity.shift_s:
         yield f"the two clocks are {format_duration(abs(fidelity.shift_s))} apart; simulated times are shifted by this"
     if counts.submitted_apart:
-        yield f"{counts.submitted_apart:,} jobs were submitted at different times; waits count from each submission"
+        yield f"submitted at different times: {quantity(counts.submitted_apart, 'job')}; waits count from each one"
 
 
 def span_words(fidelity: Fidelity) -> str:

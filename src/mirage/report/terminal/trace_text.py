@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mirage.duration import format_duration
+from mirage.errors import quantity
 from mirage.report.terminal.console_table import fits, plain_console, print_table
 from mirage.trace.read_trace import Trace
 from mirage.trace.statistics.occupancy import Occupancy
@@ -39,7 +40,10 @@ def print_trace(trace: Trace, statistics: TraceStatistics, console: Console | No
     """Prints the summary of a trace as wide as the terminal; fixed width without one."""
     console = console or plain_console()
     report = trace.report
-    what = f"  {report.format}, {report.lines:,} {report.unit}s: {report.jobs:,} jobs, {report.steps:,} steps"
+    what = (
+        f"  {report.format}, {quantity(report.lines, report.unit)}: {quantity(report.jobs, 'job')}, "
+        f"{quantity(report.steps, 'step')}"
+    )
     merged = f", {report.merged:,} merged" if report.merged else ""
     console.print(Text.assemble((report.path, "bold"), what, merged, f", {report.skipped_total:,} skipped"))
     console.print(Text(_when_and_by_whom(statistics)))
@@ -57,7 +61,7 @@ def print_trace(trace: Trace, statistics: TraceStatistics, console: Console | No
 
 
 def _when_and_by_whom(statistics: TraceStatistics) -> str:
-    users = f"{statistics.users:,} users" if statistics.users else "users not recorded"
+    users = quantity(statistics.users, "user") if statistics.users else "users not recorded"
     first, last = statistics.first_submit_s, statistics.last_submit_s
     if first is None or last is None:
         return f"times of submission not recorded, {users}"

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mirage.distill.tree_text import INDENT, text_of
+from mirage.errors import quantity
 from mirage.learn.explain.policy_explanation import TREE, Explanation
 from mirage.learn.explain.readable_columns import columns_named
 from mirage.learn.explain.tree_fidelity import HandOverFidelity, day
@@ -167,7 +168,7 @@ def _print_frontier(explained: Explanation, console: Console) -> None:
         for ratio in dict.fromkeys(row.cost_ratio for row in evaluation.rows):
             rows = [row for row in evaluation.rows if (row.link_nodes, row.load, row.cost_ratio) == (nodes, ALL, ratio)]
             console.print()
-            title = f"{links_words(nodes)}{at_cost(evaluation, ratio)}: {rows[0].windows} windows"
+            title = f"{links_words(nodes)}{at_cost(evaluation, ratio)}: {quantity(rows[0].windows, 'window')}"
             console.print(Text(title, "bold"))
             names = ["policy", "interruption h", "overlap h", "x ≤ 0", "cost", "gap closed"]
             styles = ["bold" if row.policy == TREE else "" for row in rows]

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mirage.errors import LineError, TraceError, shortened, shown
+from mirage.errors import LineError, TraceError, quantity, shortened, shown
 from mirage.slurm_words.timestamps import LocalClock
 from mirage.trace.formats.decompress import numbered_lines
 from mirage.trace.formats.read_report import ReadTally
@@ -105,7 +105,7 @@ class _Header:
             raise TraceError(f"{tally.path}:{number}: the fields {','.join(fields)} hold no JobID; name it too")
         if fields is None and line.count(delimiter) < len(XDMOD_FIELDS) - 1:
             raise TraceError(
-                f"{tally.path}:{number}: no header with a JobID, and {len(cells)} fields without names; "
+                f"{tally.path}:{number}: no header with a JobID, and {quantity(len(cells), 'field')} without names; "
                 "give the field list that sacct was called with, and its --delimiter if it had one"
             )
 

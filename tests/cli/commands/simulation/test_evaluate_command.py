@@ -140,7 +140,8 @@ def test_months_are_printed_where_they_are_requested(arguments, capsys):
     assert main([*arguments, "--by", "month", "--windows", "15", "--against", "average"]) == 0
     out = capsys.readouterr().out
     assert "1970-01: 14 windows" in out
-    assert "1970-02: 1 windows" in out
+    assert "1970-02: 1 window" in out
+    assert "1 windows" not in out
     assert "links of 1 node, 1970-01, difference from average, window by window: 14 windows" in out
     assert main([*arguments, "--against", "average"]) == 0
     assert "1970-0" not in capsys.readouterr().out.partition("\n")[2]

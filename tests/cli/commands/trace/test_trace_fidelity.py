@@ -123,7 +123,7 @@ def test_files_that_do_not_fit_are_named_with_what_to_do(folder, capsys) -> None
     assert "--simulated-columns names no job_id" in printed
     Path("strange.csv").write_text("id,submit,start,end\nx1,1,2,3\n")
     printed = refused(capsys, "jobs.csv", "strange.csv")
-    assert "84 jobs with ids as j0, j1, j2 are recorded, 1 jobs with ids as x1 simulated" in printed
+    assert "84 jobs with ids as j0, j1, j2 are recorded, 1 job with ids as x1 simulated" in printed
     Path("torn.csv").write_text("id,submit,start,end\nj0,1,2\n")
     assert "torn.csv:2: wrong number of fields: 3 instead of 4" in refused(capsys, "jobs.csv", "torn.csv")
 

@@ -138,3 +138,24 @@ def test_help_ends_with_examples(capsys, command):
     text = capsys.readouterr().out
     assert "Examples:\n" in text
     assert text.rstrip().splitlines()[-1].strip().startswith("mirage trace generate")
+
+
+def test_options_for_a_trace_are_refused_with_a_workload_model(tmp_path, capsys):
+    arguments = ["trace", "generate", "--days", "1", "-o", str(tmp_path / "new.csv")]
+    for option in (["--timezone", "UTC"], ["--skip-bad-lines"]):
+        assert main([*arguments, *option]) == 2
+        assert f"{option[0]} is for a trace, and lonestar6-like is a workload model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--days", "1e9"], "days is 1e+09; give at most 36,500"),
+        (["--days", "2", "--load", "1e9"], "load is 1e+09; give at most 100"),
+        (["--jobs", "9", "--load", "1e-300"], "load is 1e-300; give at least 0.001"),
+        (["--jobs", "9", "--cap-days", "-2"], "the longest run time (--cap-days) is -2; give a number above 0"),
+    ],
+)
+def test_gangs_beyond_any_cluster_are_refused(tmp_path, capsys, options, words):
+    assert main(["trace", "generate", "--gangs", *options, "-o", str(tmp_path / "new.csv")]) == 1
+    assert words in capsys.readouterr().err

@@ -29,7 +29,7 @@ def test_human_output(sacct, capsys):
     assert main(["trace", "info", sacct]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert "sacct, 4 lines: 2 jobs, 1 steps, 0 skipped" in " ".join(out.split())
+    assert "sacct, 4 lines: 2 jobs, 1 step, 0 skipped" in " ".join(out.split())
     assert "submitted 2024-01-15T08:00:00Z to 2024-01-15T09:00:00Z (01:00:00), 2 users" in out
     assert "inferred capacity about 3" in out
     assert "\x1b" not in out
@@ -134,7 +134,7 @@ def test_convert_scales_nodes(sacct, tmp_path, capsys):
     twice = str(tmp_path / "twice.csv")
     assert main(["trace", "convert", sacct, twice, "--scale-nodes", "4/2"]) == 0
     assert read_trace(twice).table.nodes.tolist() == (2 * read_trace(sacct).table.nodes).tolist()
-    for wrong in ("0", "-1", "1/0", "half"):
+    for wrong in ("0", "-1", "1/0", "half", "1e400", "1e999999999", "1/2/3"):
         assert main(["trace", "convert", sacct, twice, "--scale-nodes", wrong]) == 2
         assert "76/4360" in capsys.readouterr().err
 

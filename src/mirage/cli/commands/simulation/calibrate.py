@@ -254,8 +254,8 @@ def _check_span(fit_s: int, judge_s: int, until_s: int, trace_s: int, *, by_defa
     shortest, needed = SHORTEST_S // DAY_S, (WARM_UP_S + 2 * SHORTEST_S) // DAY_S
     if by_default and min(judge_s - fit_s, until_s - judge_s) < SHORTEST_S:
         raise ConfigurationError(
-            f"the trace spans {quantity(trace_s // DAY_S, 'day')} until {iso_utc(until_s)}; a calibration needs "
-            f"{needed}: two weeks to warm up, two to fit to and two to judge by"
+            f"the trace spans {quantity(max(trace_s, 0) // DAY_S, 'day')} until {iso_utc(until_s)}; a calibration "
+            f"needs {needed}: two weeks to warm up, two to fit to and two to judge by"
         )
     for what, begin_s, end_s, first, last in (
         ("fitted", fit_s, judge_s, "--fit-from", "--judge-from"),

@@ -12,6 +12,7 @@ from mirage.cli.options import option_group
 from mirage.cli.output import check_output
 from mirage.cli.values import COUNT
 from mirage.duration import DAY_S
+from mirage.errors import quantity
 
 ALLOWED = ("gangs", "epochs", "cluster", "cap_days", "days", "jobs", "load", "seed", "out")
 """Options that a workload of gangs takes; every other option is refused."""
@@ -56,7 +57,8 @@ class GangOptions:
         )
         write_output(out, found.to_csv())
         click.echo(
-            f"mirage: {len(found):,} jobs over {found.submit_s[-1] / DAY_S:.1f} days at load {found.offered_load:.2f} "
+            f"mirage: {quantity(len(found), 'job')} over {found.submit_s[-1] / DAY_S:.1f} days at load "
+            f"{found.offered_load:.2f} "
             f"of {cluster}, {found.wide_share:.0%} of the GPU time in gangs of 16 GPUs or more, written to {out}",
             err=True,
         )

@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 
 from mirage.cli.commands.trace.gang_options import GangOptions, gang_options
-from mirage.cli.options import CONTEXT, TraceOptions, examples, seed_option, to_option, trace_options
+from mirage.cli.options import CONTEXT, TraceOptions, examples, is_given, seed_option, to_option, trace_options
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import DATE
 from mirage.duration import DAY_S, HOUR_S
-from mirage.errors import UnknownName
+from mirage.errors import UnknownName, quantity
 from mirage.trace.statistics.marginals import MarginalComparison, compare
 from mirage.trace.table import JobTable
 from mirage.trace.workload.fit_workload import fit_workload
@@ -119,7 +119,7 @@ def generate(
     write_trace(table, out, to)
     span_days = (table.submit_s[-1] - table.submit_s[0]) / DAY_S
     click.echo(
-        f"mirage: {len(table):,} jobs over {span_days:.1f} days on {nodes or model.nodes} nodes "
+        f"mirage: {quantity(len(table), 'job')} over {span_days:.1f} days on {quantity(nodes or model.nodes, 'node')} "
         f"at load {model.load if load is None else load:.2f}, like {model.name}, written to {out}",
         err=True,
     )
@@ -137,6 +137,10 @@ def generate(
 
 def _model(like: str, nodes: int | None, reading: TraceOptions) -> tuple[WorkloadModel, JobTable | None]:
     """Returns the model that ``--like`` names, and the jobs it was fitted to, if known."""
+    if like in builtin_models() or is_model_file(like):
+        for name in ("format", "fields", "columns", "delimiter", "timezone", "skip_bad_lines"):
+            if is_given(name):
+                raise click.UsageError(f"--{name.replace('_', '-')} is for a trace, and {like} is a workload model")
     if like in builtin_models():
         return builtin_model(like), None
     if like != "-" and not Path(like).exists():

@@ -77,7 +77,7 @@ def fit(
     model = fit_workload(table, nodes=nodes, name=name or Path(trace).name)
     write_model(model, out)
     click.echo(
-        f"mirage: model of {len(table):,} jobs, {model.nodes} nodes, load {model.load:.2f}, "
+        f"mirage: model of {quantity(len(table), 'job')}, {quantity(model.nodes, 'node')}, load {model.load:.2f}, "
         f"{quantity(sum(h.users for h in model.habits), 'user')} in {quantity(len(model.habits), 'habit')}, "
         f"written to {out}",
         err=True,
