@@ -78,7 +78,10 @@ def compare(
             schedulers.
     """
     names, settings = [scheduler.name for scheduler in schedulers], tuple(settings)
-    for what, compared in (("scheduler", names), ("seed", list(seeds)), ("setting", [one.name for one in settings])):
+    given: dict[str, list[object]] = {
+        "scheduler": [*names], "seed": [*seeds], "setting": [one.name for one in settings],
+    }  # fmt: skip
+    for what, compared in given.items():
         if not compared:
             raise ConfigurationError(f"a comparison needs {what}s; none is named")
         if twice := [one for one in compared if compared.count(one) > 1]:
