@@ -241,9 +241,13 @@ def test_an_empty_workload_is_over_at_once() -> None:
 @pytest.mark.parametrize(
     ("changes", "shared", "message"),
     [
-        ([(10, -3)], False, "would have -1 nodes from second 10 on"),
-        ([(10, -1), (20, -2)], True, "would have -1 nodes from second 20 on"),
-        ([(10, 1)], True, "would have 3 nodes from second 10 on; changes must keep it between 0 and 2"),
+        ([(10, -3)], False, "would have -1 nodes from 1970-01-01T00:00:10Z on"),
+        ([(10, -1), (20, -2)], True, "would have -1 nodes from 1970-01-01T00:00:20Z on"),
+        (
+            [(10, 1)],
+            True,
+            "would have 3 nodes from 1970-01-01T00:00:10Z on; changes must leave it 0 or more, and at most",
+        ),
     ],
 )
 def test_changes_that_cannot_be_are_refused(changes: list[tuple[int, int]], shared: bool, message: str) -> None:

@@ -81,7 +81,7 @@ def test_links_of_a_user_of_the_trace_at_a_later_hand_over(trace, tmp_path, argu
     assert main(["evaluate", str(owned), *named]) == 0
     assert "\nlinks of user u3, 1 node for 12:00:00, hand-over 1\n" in capsys.readouterr().out
     assert main(["evaluate", str(owned), *named[:-1], "user:"]) == 2
-    assert "'user:' is not one of 'newcomer', 'light', 'median', 'heavy'" in capsys.readouterr().err
+    assert "'user:' is no owner of links; give newcomer, light, median, heavy, or user:NAME" in capsys.readouterr().err
     assert main([*arguments, *words]) == 1
     assert "links of a heavy user need users with jobs in the 14 days before a window" in capsys.readouterr().err
 
