@@ -12,7 +12,7 @@ from mirage.agent.model import ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.job_state import MISSING, JobState
-from tests.support.one_chain import NOW_S, OneChain, ended, held, planned, running
+from tests.support.one_chain import NOW_S, OneChain, ended, held, planned, queued, running
 
 
 def counted(world: OneChain, link: Link) -> OneChain:
@@ -213,6 +213,15 @@ def test_a_chain_that_has_spent_its_links_is_paused(world: OneChain, paused: boo
     pause_if_spent(world.context, world.chain)
     assert world.chain.state is (ChainState.PAUSED if paused else ChainState.ACTIVE)
     assert ("3 links have started within 24 hours" in world.chain.why) == paused
+
+
+def test_a_further_link_does_not_pause_a_spent_chain_that_has_one_waiting() -> None:
+    world = started(9_000, 6_000, 3_000)
+    waiting, further = queued(4), planned(5)
+    world.context.links[1][3:] = [waiting, further]
+    world.store.rows |= {(1, 4): waiting, (1, 5): further}
+    pause_if_spent(world.context, world.chain)
+    assert (world.chain.state, world.chain.next_try_s) == (ChainState.ACTIVE, 11 * DAY_S - 9_000)
 
 
 def test_while_a_link_runs_a_spent_chain_waits_until_one_may_start_again() -> None:

@@ -101,7 +101,7 @@ def links_a_day(chain: Chain, limit_s: int) -> int:
 def pause_if_spent(context: CycleContext, chain: Chain) -> Chain:
     """The chain, postponed or paused where another link would exceed the daily limit.
 
-    While a link runs, the next submission waits; once none runs, the chain is paused.
+    While a link runs or another one waits, the next submission waits; otherwise the chain is paused.
     """
     planned = [link for link in context.of(chain, LinkState.PLANNED) if link.attempted_s == MISSING]
     if not planned or chain.state is not ChainState.ACTIVE:
@@ -120,7 +120,7 @@ def pause_if_spent(context: CycleContext, chain: Chain) -> Chain:
     if len(used_s) < most:
         return chain
     why = f"{len(used_s)} links have started within 24 hours, as many as may (--links-a-day)"
-    if context.of(chain, LinkState.RUNNING):
+    if context.of(chain, LinkState.RUNNING, LinkState.HELD, LinkState.QUEUED):
         next_s = used_s[-most] + DAY_S
         context.trouble(chain, f"{why}; the next is submitted after {clock_of(next_s)}")
         return context.change_chain(chain, next_try_s=next_s) if chain.next_try_s != next_s else chain
