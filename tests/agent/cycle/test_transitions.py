@@ -114,6 +114,10 @@ def test_no_further_link_after_one_that_does_not_compete(last: Link) -> None:
     assert further(running(1), last) == []
 
 
+def test_a_link_that_was_postponed_competes_once_its_time_has_come() -> None:
+    assert further(LONG_ENDED, waits(2, 3_600, begins_s=NOW_S - 3_600)) == [3]
+
+
 @pytest.mark.parametrize(("later_s", "due_s"), [(899, 7_200), (900, 3_600)])
 def test_after_two_links_that_started_almost_together_a_further_one_is_due_later(later_s: int, due_s: int) -> None:
     pair = ended(1, started_s=1_000, ended_s=1_900), ended(2, started_s=1_000 + later_s, ended_s=5_000)

@@ -130,7 +130,7 @@ def _plan_next(context: CycleContext, chain: Chain, most_waiting: int) -> None:
     if waiting and (len(waiting) >= most_waiting or not _needs_further(context, chain, waiting[-1])):
         return
     link = next_link(chain.id, last)
-    if chain.spec.links:  # of several waiting links, one before the last may have been withdrawn
+    if chain.spec.links and any(known.was_withdrawn for known in links):  # also one before the last
         link = replace(link, given_up=sum(known.was_withdrawn for known in context.store.links(chain.id)))
     if (chain.spec.links and link.place > chain.spec.links) or _is_past_end(context, chain):
         return
@@ -149,7 +149,7 @@ def _needs_further(context: CycleContext, chain: Chain, last: Link) -> bool:
     It is due after twice this time where the last link has started almost together with its predecessor, as where both
     waited for the same fair share. If Slurm has refused a further link, the next attempt follows after another limit.
     """
-    if last.state is not LinkState.QUEUED or last.begins_s != MISSING or not 0 < last.limit_s < UNLIMITED_S:
+    if last.state is not LinkState.QUEUED or last.begins_s > context.now_s or not 0 < last.limit_s < UNLIMITED_S:
         return False
     if chain.spec.never_two or chain.spec.budget_node_h or chain.reserved or chain.failures or chain.quick_ends:
         return False
