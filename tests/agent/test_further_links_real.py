@@ -86,7 +86,7 @@ def test_without_the_agent_slurm_starts_them_one_after_the_other(shell: Shell) -
     shell.mirage("chain", "stop", "train")
 
 
-def test_stop_cancels_all_of_them_and_one_waiting_link_can_be_required(shell: Shell) -> None:
+def test_their_maximum_can_be_edited_and_a_stop_cancels_all_of_them(shell: Shell) -> None:
     blocked(shell, "--waiting-links", "2")
     agent = shell.agent()
     shell.until(lambda: competing(shell) == [1, 2], 120, "two links compete")

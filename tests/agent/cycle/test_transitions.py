@@ -84,7 +84,7 @@ def test_each_further_link_follows_a_limit_after_the_one_before_and_they_are_thr
 
 
 @pytest.mark.parametrize(
-    ("of_chain", "of_site", "planned_ones"), [(3, None, [4]), (2, None, []), (3, 2, []), (2, 3, [])]
+    ("of_chain", "of_site", "planned_ones"), [(3, None, [4]), (2, None, []), (3, 2, []), (3, 0, []), (2, 3, [])]
 )
 def test_the_user_and_the_site_bound_the_links_that_wait(
     of_chain: int, of_site: int | None, planned_ones: list[int]

@@ -47,8 +47,8 @@ def steer(context: CycleContext, chain: Chain, newly_ended: list[Link], *, revis
         if chain.spec.budget_node_h:
             _withdraw_unaffordable(context, chain)
         _cancel_overtaken(context, chain)
-        most_of_site = context.settings.site.most_waiting_links or chain.spec.waiting_links
-        _plan_next(context, chain, min(chain.spec.waiting_links, most_of_site) if revises else 1)
+        most, of_site = chain.spec.waiting_links, context.settings.site.most_waiting_links
+        _plan_next(context, chain, (most if of_site is None else min(most, of_site)) if revises else 1)
         _note_interruption(context, chain)
         return chain
     withdraw(context, chain)
