@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -78,6 +79,18 @@ def newfoundland() -> Iterator[None]:
     """Times are printed in a zone that is no default: UTC-03:30 in winter."""
     with time_zone("America/St_Johns"):
         yield
+
+
+@pytest.fixture(autouse=True)
+def signals_are_as_before() -> Iterator[None]:
+    """Fails a test that leaves a signal handled otherwise: later processes would inherit it."""
+    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield
+    after = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert after == before
 
 
 MARK = "MIRAGE_TEST_PROCESS"

@@ -119,13 +119,13 @@ def drain(url: str, quiet_s: int, most_s: int | None, gauges: tuple[str, ...]) -
     from mirage.errors import MirageError, quantity
     from mirage.real_time import real_s
 
-    for number in (signal.SIGUSR1, signal.SIGUSR2):  # a second warning to all processes of the job must not end this
-        signal.signal(number, signal.SIG_IGN)
     check_url(url)
     if not all(gauges):
         raise click.UsageError("--gauge is empty; name a metric, or leave the option out")
     if most_s is not None and most_s < quiet_s:
         raise click.UsageError("--at-most is shorter than --for, so the server could never be drained in it")
+    for number in (signal.SIGUSR1, signal.SIGUSR2):  # a second warning to all processes of the job must not end this
+        signal.signal(number, signal.SIG_IGN)
     result = wait_for_requests(
         lambda: read_requests(url, gauges),
         quiet_s=quiet_s,
