@@ -29,7 +29,7 @@ def write(word):
 
 write("loads")
 time.sleep(5)
-marker = take_over("--signal-after", "8s")
+marker = take_over("--signal-after", "{{signal_after}}")
 write(f"takes-over:{{marker}}")
 step = int(marker or 0)
 while True:
@@ -52,23 +52,23 @@ def cluster(private_cluster: Any) -> Any:
     return private_cluster(nodes=10, min_job_age_s=36_000)
 
 
-def prepared(cluster: Any, folder: Path, home: Path) -> Shell:
-    """A folder with the training."""
+def prepared(cluster: Any, folder: Path, home: Path, signal_after: str = "8s") -> Shell:
+    """A folder with the training, whose links signal the one before them after this time without an agent."""
     shell = Shell(cluster, folder, home)
     programs = folder / "bin"
     programs.mkdir()
     (programs / "mirage").write_text(f'#!/bin/sh\nexec {sys.executable} -m mirage "$@"\n')
     (programs / "mirage").chmod(0o755)
-    shell.script("train.py", TRAIN.replace("{programs}", str(programs)))
+    shell.script("train.py", TRAIN.replace("{programs}", str(programs)).replace("{signal_after}", signal_after))
     (folder / "train.py").chmod(0o755)
     return shell
 
 
-def training(cluster: Any, folder: Path, home: Path) -> Shell:
+def training(cluster: Any, folder: Path, home: Path, signal_after: str = "8s") -> Shell:
     """A chain named as its folder; each link may start 8 s after the one before it."""
-    shell = prepared(cluster, folder, home)
+    shell = prepared(cluster, folder, home, signal_after)
     shell.submit(
-        folder.name, "-t", "2", "--policy", "lead:0.0269", "--ready-by-job", "--grace", "15s", "-o", "job-%j.log",
+        folder.name, "-t", "4", "--policy", "lead:0.0603", "--ready-by-job", "--grace", "15s", "-o", "job-%j.log",
         "train.py",
     )  # fmt: skip
     return shell
@@ -117,10 +117,11 @@ def test_a_successor_loads_while_its_predecessor_trains_and_takes_over_its_check
 def test_without_an_agent_and_with_either_side_killed_there_are_never_two_trainers(
     cluster: Any, tmp_path: Path
 ) -> None:
-    """The agent is killed while the second link of each of four chains loads."""
+    """The agent is killed while the second link of each of four chains loads; one soon signals its predecessor."""
     home = tmp_path / "home"
     shells = {
-        name: training(cluster, tmp_path / name, home) for name in ("alone", "cancelled", "killed", "verb-killed")
+        name: training(cluster, tmp_path / name, home, "8s" if name == "alone" else "2m")
+        for name in ("alone", "cancelled", "killed", "verb-killed")
     }
     alone, cancelled, killed, verb_killed = shells.values()
     agent = alone.agent()

@@ -48,6 +48,7 @@ def test_killed_controllers_lose_no_job_and_off_restores(
     controller = site.controller()
     site.until_it_acts()
     site.wait_with_jobs(3)
+    until(site.has_recorded, 20, (tmp_path / "state.log").read_text)
     off_s = site.off()
     assert site.state() == site.before
     controller.wait(60)

@@ -39,13 +39,13 @@ save = "0s"
 
 BOUNDS = {
     "jobs": (0.0, 0.0),
-    "mean_wait_s": (0.2, 3.0),
-    "mean_jct_s": (0.15, 2.0),
+    "mean_wait_s": (0.2, POLL_S),
+    "mean_jct_s": (0.15, POLL_S),
     "makespan_s": (0.2, POLL_S),
     "preemptions": (0.0, 1.0),
     "loans": (0.0, 1.0),
 }
-"""How far a simulated metric may be from the real one: a share of it, and what a few seconds add to so short a run."""
+"""How far a simulated metric may be from the real one: a share of it, and what a pass adds to so short a run."""
 
 
 def test_a_recorded_run_is_decided_again_and_simulated(private_cluster: Any, tmp_path: Path) -> None:

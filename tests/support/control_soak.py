@@ -163,6 +163,10 @@ class Soak(Site):
         log = self.folder / "state.log"
         until(lambda: lock_holder(self.folder / "state") is not None and self.has_lease(), 20, log.read_text)
 
+    def has_recorded(self) -> bool:
+        """Whether the newest controller has recorded a view."""
+        return any(self.folder.glob(f"views-{self._lives}/view-*.json"))
+
     def has_lease(self) -> bool:
         return any(one.name == LEASE for one in self.all_reservations())
 
