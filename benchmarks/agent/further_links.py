@@ -22,8 +22,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from mirage.demo import demonstration
-from mirage.demo.demonstration import keep_alive
+from mirage.chains import demonstration
+from mirage.chains.demonstration import keep_alive
 from mirage.duration import DAY_S, HOUR_S
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.episode import Scenario

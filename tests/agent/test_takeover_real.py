@@ -53,7 +53,11 @@ def cluster(private_cluster: Any) -> Any:
 
 
 def prepared(cluster: Any, folder: Path, home: Path, signal_after: str = "8s") -> Shell:
-    """A folder with the training, whose links signal the one before them after this time without an agent."""
+    """A folder with the training.
+
+    Args:
+        signal_after: Without an agent, a link signals the one before it after this time.
+    """
     shell = Shell(cluster, folder, home)
     programs = folder / "bin"
     programs.mkdir()
@@ -117,7 +121,10 @@ def test_a_successor_loads_while_its_predecessor_trains_and_takes_over_its_check
 def test_without_an_agent_and_with_either_side_killed_there_are_never_two_trainers(
     cluster: Any, tmp_path: Path
 ) -> None:
-    """The agent is killed while the second link of each of four chains loads; one soon signals its predecessor."""
+    """The agent is killed while the second link of each of four chains loads.
+
+    One of these soon signals its predecessor.
+    """
     home = tmp_path / "home"
     shells = {
         name: training(cluster, tmp_path / name, home, "8s" if name == "alone" else "2m")

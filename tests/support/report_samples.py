@@ -14,7 +14,7 @@ from mirage.calibration.inferred.think_times import ThinkTimes
 from mirage.calibration.mechanism_shares import ALL, PLAIN, MechanismFidelity, WaitCauseShares
 from mirage.calibration.mechanisms import Mechanisms, Site
 from mirage.calibration.wait_causes import CAUSES, LIMIT, NODES, ORDER, UNEXPLAINED
-from mirage.demo.demonstration import Demonstration, Load
+from mirage.chains.demonstration import Demonstration, Load
 from mirage.job_state import MISSING
 from mirage.policy.cost import Cost
 from mirage.provision.chain_record import ChainRun, Decision, LinkRecord

@@ -34,7 +34,7 @@ class WindowOptions:
     link_limit: int
     start: int | None
     windows: int | None
-    every: int
+    every: int | None
     step: int | None
     protocol: str
     discipline: str | None
@@ -58,16 +58,21 @@ class WindowOptions:
         """
         from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 
-        changes = {"every_s": self.every} | ({} if self.step is None else {"step_s": self.step})
-        begin_s = self.start
-        if begin_s is None:
-            first_s, last_s = submissions_s(table)
-            begin_s = (first_s + (last_s - first_s) * 2 // 3) // DAY_S * DAY_S
+        given = {"every_s": self.every, "step_s": self.step}
+        changes = {name: value for name, value in given.items() if value is not None}
+        begin_s = self.begins_s(table)
         windows = self.windows
         if windows is None:
             plan = EvaluationProtocol.named(self.protocol, begin_s, **changes)
             windows = min(self.fitting(plan, table), DEFAULT_WINDOWS)
         return EvaluationProtocol.named(self.protocol, begin_s, windows=windows, **changes)
+
+    def begins_s(self, table: JobTable) -> int:
+        """Returns the begin of the first window."""
+        if self.start is not None:
+            return self.start
+        first_s, last_s = submissions_s(table)
+        return (first_s + (last_s - first_s) * 2 // 3) // DAY_S * DAY_S
 
     def fitting(self, plan: EvaluationProtocol, table: JobTable, until_s: int | None = None) -> int:
         """Returns the number of windows that fit into the trace, at least one.
@@ -191,12 +196,13 @@ _LINKS = (
 )
 
 
-def _window_options(start: str, windows: str) -> tuple[Decorator[Any], ...]:
+def _window_options(start: str, windows: str, every: str = "") -> tuple[Decorator[Any], ...]:
     """Returns the options of windows.
 
     Args:
         start: The default of ``--start``, in words.
         windows: The default of ``--windows``, in words.
+        every: More words on the default of ``--every``.
     """
     return (
         click.option(
@@ -214,10 +220,8 @@ def _window_options(start: str, windows: str) -> tuple[Decorator[Any], ...]:
         click.option(
             "--every",
             type=LIMITED_DURATION,
-            default="4h",
-            show_default=True,
             metavar="TIME",
-            help="Time between the starts of two windows.",
+            help=f"Time between the starts of two windows.  [default: 4h{every}]",
         ),
         click.option(
             "--step",
@@ -338,7 +342,7 @@ study_options = option_group(
     StudyOptions,
     *_LINKS,
     policies_option(DEFAULT_POLICIES, "The policies to judge."),
-    *_WINDOWS,
+    *_window_options("2/3 into the trace", f"{DEFAULT_WINDOWS}, or as many as fit", ", the whole chain with --chain"),
     click.option(
         "--link-user",
         type=LinkUser(["newcomer", "light", "median", "heavy"]),

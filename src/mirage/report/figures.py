@@ -27,14 +27,20 @@ def number_words(value: float | None) -> str:
 
 def chain_words(provenance: dict[str, Any]) -> str:
     """Words for the evaluated chain: ``links of a median user, hand-over 5``."""
-    owner = provenance["link_user"]
-    words = owner.replace(":", " ", 1) if ":" in owner else f"a {owner}{'' if owner == 'newcomer' else ' user'}"
+    words = owner_words(provenance["link_user"])
     hidden = ", jobs of other users hidden" if provenance.get("private_jobs") else ""
     if "link_limit_s" in provenance:
         nodes = provenance["link_nodes"]
         size = f"{', '.join(map(str, nodes))} node{'s' if nodes != [1] else ''}"
         words += f", {size} for {format_duration(provenance['link_limit_s'])}"
     return f"links of {words}, hand-over {provenance['hand_over']}{hidden}"
+
+
+def owner_words(link_user: str) -> str:
+    """Formats the owner of links: ``a median user``, ``user ada``."""
+    if ":" in link_user:
+        return link_user.replace(":", " ", 1)
+    return f"a {link_user}{'' if link_user == 'newcomer' else ' user'}"
 
 
 def links_words(nodes: int) -> str:

@@ -37,8 +37,8 @@ def shown(tmp_path_factory):
     """A demonstration of five days, with fewer futures: its JSON and its page."""
     out = tmp_path_factory.mktemp("demo") / "demo.html"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mirage.demo.demonstration.FUTURES", 4)
-        patch.setattr("mirage.demo.demonstration.SHOWN_DAYS", 5)
+        patch.setattr("mirage.chains.demonstration.FUTURES", 4)
+        patch.setattr("mirage.chains.demonstration.SHOWN_DAYS", 5)
         printed = []
         patch.setattr("click.echo", lambda text, **_: printed.append(text))
         assert main(["demo", "--json", "--seed", "3", "--workers", "1", "-o", str(out)]) == 0

@@ -15,7 +15,7 @@ from mirage.cli.output import check_page
 from mirage.version import __version__
 
 if TYPE_CHECKING:
-    from mirage.demo.demonstration import Demonstration
+    from mirage.chains.demonstration import Demonstration
 
 
 @click.command(
@@ -51,7 +51,7 @@ def demo(out: str, seed: int, costs: CostOptions, workers: int | None, as_json: 
 
         processes = workers or available_cores()
         compile_with_forecasts("slurm", processes)  # before the import of a module that compiles
-        from mirage.demo.demonstration import demonstrate
+        from mirage.chains.demonstration import demonstrate
 
         shown = demonstrate(seed, cost, processes, progress)
         progress("writing the report")

@@ -154,25 +154,9 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
         ConfigurationError: No windows, no links, two links of one size, a link that the cluster cannot run, or a link
             or a window beyond the trace.
     """
-    sizes = [link.nodes for link in links]
-    if protocol.windows < 1 or protocol.step_s < 1 or protocol.every_s < 1 or not sizes:
+    if protocol.windows < 1 or protocol.step_s < 1 or protocol.every_s < 1 or not links:
         raise ConfigurationError("an evaluation needs at least one window, one size of link, and steps of a second")
-    if len(set(sizes)) < len(sizes):
-        twice = next(size for size in sizes if sizes.count(size) > 1)
-        raise ConfigurationError(f"links of {quantity(twice, 'node')} are named twice; name each size once")
-    for link in links:
-        record = link_record(0, nodes=link.nodes, limit_s=link.limit_s)
-        for reason in misfits(record, scenario.cluster).values():
-            raise ConfigurationError(f"a link can never run: {reason}; give smaller links, or a larger cluster")
-    submit_s = scenario.jobs.jobs.submit_s
-    scenario.jobs.require_jobs()
-    first_s, last_s = int(submit_s[0]), int(submit_s[-1])
-    for link in links:
-        if link.limit_s > last_s - first_s:
-            raise ConfigurationError(
-                f"a link of {format_duration(link.limit_s)} is longer than the trace, in which jobs are submitted for "
-                f"{format_duration(last_s - first_s)}; give a shorter --link-limit, or a longer trace"
-            )
+    first_s, last_s = check_links(scenario, links)
     if protocol.submits_s(0) - protocol.early_s(links) < first_s:
         first_link_s = protocol.begin_s - protocol.early_s(links)
         remedy = "a later --start, or a smaller --hand-over" if protocol.early_s(links) else "a later --start"
@@ -187,6 +171,34 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
             f"{quantity(fitting, 'window')} {'fits' if fitting == 1 else 'fit'}: give an earlier --start"
             f"{', or fewer --windows' if fitting else ''}"
         )
+
+
+def check_links(scenario: Scenario, links: Sequence[LinkSize]) -> tuple[int, int]:
+    """Check that a cluster can run links.
+
+    Returns the times of the first and last submission of its trace.
+
+    Raises:
+        ConfigurationError: Two links of one size, a link that the cluster cannot run, or one longer than the trace.
+    """
+    sizes = [link.nodes for link in links]
+    if len(set(sizes)) < len(sizes):
+        twice = next(size for size in sizes if sizes.count(size) > 1)
+        raise ConfigurationError(f"links of {quantity(twice, 'node')} are named twice; name each size once")
+    for link in links:
+        record = link_record(0, nodes=link.nodes, limit_s=link.limit_s)
+        for reason in misfits(record, scenario.cluster).values():
+            raise ConfigurationError(f"a link can never run: {reason}; give smaller links, or a larger cluster")
+    scenario.jobs.require_jobs()
+    submit_s = scenario.jobs.jobs.submit_s
+    first_s, last_s = int(submit_s[0]), int(submit_s[-1])
+    for link in links:
+        if link.limit_s > last_s - first_s:
+            raise ConfigurationError(
+                f"a link of {format_duration(link.limit_s)} is longer than the trace, in which jobs are submitted for "
+                f"{format_duration(last_s - first_s)}; give a shorter --link-limit, or a longer trace"
+            )
+    return first_s, last_s
 
 
 def _dates(begin_s: int, first_s: int, last_s: int) -> str:

@@ -54,17 +54,11 @@ class Study:
         modules = [__name__, discipline_spec(scenario.discipline).entry.partition(":")[0]]
         files: list[bytes] = []
         for candidate in played:
-            files.append(_content(candidate.policy) or _content(candidate.policy.partition(":")[2]))
-            files.append(_content(policy_named_by(candidate.policy) or ""))
+            files += files_of(candidate)
             modules += codes_of(candidate)
         return key_of(
             code_key(modules, "numpy", "numba"),
-            scenario.cluster,
-            scenario.discipline,
-            scenario.settings,
-            scenario.jobs.jobs.tobytes(),
-            LabelBook(scenario.jobs.table).codes.tobytes(),
-            *_further_inputs(scenario, self.protocol),
+            *inputs_of(scenario, self.protocol.link_user),
             replace(self.protocol, begin_s=0, windows=0, every_s=0),
             self.links,
             played,
@@ -74,16 +68,24 @@ class Study:
         )
 
 
-def _further_inputs(scenario: Scenario, protocol: EvaluationProtocol) -> tuple[bytes, tuple[tuple[str, ...], ...]]:
-    """Recorded priorities, and names of users and accounts, of the trace where they are used.
+def inputs_of(scenario: Scenario, link_user: str) -> tuple[object, ...]:
+    """Everything of a scenario that determines its chains, for a key.
 
-    A scheduler may order jobs by the priorities; a protocol selects the owner of links by name, and a limit its users
-    and accounts.
+    It includes recorded priorities, and names of users and accounts, of the trace where they are used: a scheduler may
+    order jobs by the priorities; the owner of links is selected by name, and so are the users and accounts of a limit.
     """
     table = scenario.jobs.table
-    by_name = protocol.link_user.startswith(NAMED_USER) or any(one.of_association for one in scenario.cluster.limits)
+    by_name = link_user.startswith(NAMED_USER) or any(one.of_association for one in scenario.cluster.limits)
     recorded = scenario.settings.recorded_priority is not None
-    return table.priority.tobytes() if recorded else b"", (table.user.names, table.account.names) if by_name else ()
+    return (
+        scenario.cluster,
+        scenario.discipline,
+        scenario.settings,
+        scenario.jobs.jobs.tobytes(),
+        LabelBook(table).codes.tobytes(),
+        table.priority.tobytes() if recorded else b"",
+        (table.user.names, table.account.names) if by_name else (),
+    )
 
 
 def codes_of(candidate: Candidate) -> list[str]:
@@ -93,8 +95,14 @@ def codes_of(candidate: Candidate) -> list[str]:
     return [module for spec in specs for module in (spec.entry.partition(":")[0], *spec.loads)]
 
 
+def files_of(candidate: Candidate) -> list[bytes]:
+    """Contents of the files of a candidate, and of the policy that it calls."""
+    called = policy_named_by(candidate.policy) or ""
+    return [_content(candidate.policy) or _content(candidate.policy.partition(":")[2]), _content(called)]
+
+
 def _content(named: str) -> bytes:
-    """Content of the file named by a policy or its parameter, such as a model; empty if none."""
+    """Content of the file named by a policy or its parameter; empty if none."""
     path = Path(named).expanduser() if named else None
     return path.read_bytes() if path is not None and path.is_file() else b""
 

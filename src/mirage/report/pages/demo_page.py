@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from mirage.demo.demonstration import LINKS, LOAD, MODEL, POLICIES, Demonstration, Load
+from mirage.chains.demonstration import LINKS, LOAD, MODEL, POLICIES, Demonstration, Load
 from mirage.duration import HOUR_S, MINUTE_S, format_duration
 from mirage.provision.chain_record import ChainRun, HandOver
 from mirage.report.axes import date_name, dates, numbers

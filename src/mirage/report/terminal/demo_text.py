@@ -15,7 +15,7 @@ from mirage.report.terminal.console_table import Cell, plain_console, print_tabl
 from mirage.report.terminal.trace_text import sparkline
 
 if TYPE_CHECKING:
-    from mirage.demo.demonstration import Demonstration
+    from mirage.chains.demonstration import Demonstration
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from mirage.report.figures import LOAD_WORDS, chain_words, gap_words, links_word
 from mirage.report.terminal.console_table import fits, plain_console, print_table
 from mirage.study.intervals import Interval
 
-_STYLES = {"better": "green", "worse": "red", "": ""}
+VERDICT_STYLES = {"better": "green", "worse": "red", "": ""}
 
 
 def print_months(console: Console, evaluation: Evaluation) -> None:
@@ -62,7 +62,7 @@ def _print_paired(console: Console, found: Sequence[Difference]) -> None:
     cells = [_difference_cells(d, intervals=True) for d in found]
     if not fits(console, names, cells):
         cells = [_difference_cells(d, intervals=False) for d in found]
-    print_table(console, names, cells, styles=[_STYLES[d.verdict] for d in found])
+    print_table(console, names, cells, styles=[VERDICT_STYLES[d.verdict] for d in found])
 
 
 def _difference_cells(of: Difference, *, intervals: bool) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import io
 import json
 import shlex
 import sys
@@ -12,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage.atomic_file import write_output
+from mirage.cli.commands.simulation.evaluate_chains import evaluate_chains
+from mirage.cli.commands.simulation.evaluation_files import check_outputs, write_parquet
 from mirage.cli.machine_options import MachineOptions, SimulatedMachine, machine_options
 from mirage.cli.options import (
     CONTEXT,
@@ -23,10 +22,9 @@ from mirage.cli.options import (
     json_output,
     trace_options,
 )
-from mirage.cli.output import check_distinct, check_output
 from mirage.cli.study import ExecutorOptions, StudyOptions, executor_options, study_options
 from mirage.cli.trace_reading import read_named_trace
-from mirage.extras import install
+from mirage.cli.values import COUNT, LIMITED_DURATION
 from mirage.report.figures import links_words
 from mirage.version import __version__
 
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
         "mirage evaluate jobs.log.gz --slurm-conf slurm.conf --link-user median --hand-over 5",
         "mirage evaluate jobs.log.gz --nodes 76 --private-jobs --link-user median --policies reactive,auto",
         "mirage evaluate jobs.csv --nodes 64 --cost-ratios 1,2,5,10 --plot frontier.svg --resume results",
+        "mirage evaluate jobs.log.gz --slurm-conf slurm.conf --chain 14d --link-nodes 8 --link-limit 12h",
         "mirage evaluate jobs.csv --nodes 64 --windows 700 --by month --against quantile:0.95",
         "mirage evaluate jobs.csv --nodes 64 --json | jq '.rows[] | select(.load == \"heavy\")'",
     ),
@@ -54,6 +53,20 @@ if TYPE_CHECKING:
 @study_options
 @executor_options
 @cost_options()
+@click.option(
+    "--chain",
+    "chain_s",
+    type=LIMITED_DURATION,
+    metavar="TIME",
+    help="Judge whole chains of this length, such as 14d, in place of single hand-overs: in each window, the agent "
+    "keeps one alive with each policy, with all its own rules.",
+)
+@click.option(
+    "--waiting-links",
+    type=COUNT,
+    metavar="N",
+    help="With --chain: maximum number of links of a chain that wait at once, as in mirage submit.  [default: 3]",
+)
 @click.option(
     "--against",
     metavar="POLICY",
@@ -75,6 +88,8 @@ def evaluate(
     study: StudyOptions,
     where: ExecutorOptions,
     costs: CostOptions,
+    chain_s: int | None,
+    waiting_links: int | None,
     against: str | None,
     private_jobs: bool | None,
     by: str | None,
@@ -98,12 +113,23 @@ def evaluate(
     Bounds: true-run-times (what-if with the true run times), exact-wait (with the true wait of a link submitted now),
     and in hindsight oracle (the best moment to submit) and oracle-holds (the best moment to release a link that was
     submitted early and held).
+
+    With --chain, the windows have whole chains: what counts is the time without a link, and the time with two, in all
+    hand-overs of a chain. There are no bounds then. By default, the policies are reactive, singleton:2, lead:4,
+    average, hold, what-if and auto. auto is the policy that the agent takes before its first weekly choice.
     """
+    private = _hides_jobs(machine.slurm_conf) if private_jobs is None else private_jobs
+    if chain_s is not None:
+        if private:
+            raise click.UsageError("in whole chains all jobs are visible: give --no-private-jobs, or no --chain")
+        evaluate_chains(trace, machine, study, where, costs, chain_s, waiting_links, against, parquet, as_json, reading)
+        return
+    if waiting_links is not None:
+        raise click.UsageError("--waiting-links needs --chain: in a single hand-over only one link waits")
     executor = where.made_in(study.resume, "evaluate")
     weighed = study.costs(costs)
     simulated = machine.machine()
-    private = _hides_jobs(machine.slurm_conf) if private_jobs is None else private_jobs
-    _check_outputs(trace, parquet, plot)
+    check_outputs(trace, parquet, plot)
     table = read_named_trace(trace, reading).table
 
     from mirage.provision.evaluation.episode import Scenario
@@ -141,7 +167,7 @@ def evaluate(
         **provenance,
     }
     if parquet is not None:
-        _write_parquet(report, parquet)
+        write_parquet(report, parquet)
     if plot is not None:
         from mirage.report.pages.evaluation_page import draw_frontiers
 
@@ -199,25 +225,6 @@ def _report_long_leads(study: StudyOptions) -> None:
                 )
 
 
-def _check_outputs(trace: str, parquet: str | None, plot: str | None) -> None:
-    """Checks before hours of work that the outputs can be written after it.
-
-    Raises:
-        ConfigurationError: A package is missing, a file cannot be written, or a picture of that kind cannot be drawn.
-    """
-    from mirage.errors import ConfigurationError
-
-    if parquet is not None and importlib.util.find_spec("pyarrow") is None:
-        raise ConfigurationError(f"Parquet needs pyarrow, which is not installed; run: {install('parquet')}")
-    if plot is not None:
-        from mirage.report.pages.evaluation_page import kind_of
-
-        kind_of(plot)
-    for path in filter(None, (parquet, plot)):
-        check_output(path, trace)
-    check_distinct(parquet, plot)
-
-
 def _provenance(
     trace: str,
     discipline: str,
@@ -251,19 +258,3 @@ def _provenance(
         "version": __version__,
         "command": shlex.join(["mirage", *sys.argv[1:]]),
     }
-
-
-def _write_parquet(report: dict[str, Any], path: str) -> None:
-    """Writes the rows as Parquet, with the provenance as metadata of the file.
-
-    Raises:
-        ConfigurationError: The file cannot be written.
-    """
-    import pyarrow
-    import pyarrow.parquet
-
-    metadata = json.dumps({key: value for key, value in report.items() if key not in ("rows", "months", "differences")})
-    flat = [{k: list(v) if isinstance(v, tuple) else v for k, v in row.items()} for row in report["rows"]]
-    content = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(flat).replace_schema_metadata({"mirage": metadata}), content)
-    write_output(path, content.getvalue())

@@ -10,8 +10,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from mirage.demo import demonstration
-from mirage.demo.demonstration import demonstrate
+from mirage.chains import demonstration
+from mirage.chains.demonstration import demonstrate
 from mirage.duration import DAY_S, HOUR_S
 from mirage.lab.real.cluster_processes import lives, with_children
 from mirage.policy.cost import Cost
@@ -100,7 +100,7 @@ def test_the_load_is_that_of_the_cluster_without_the_chains() -> None:
 
 
 PARENT = """
-from mirage.demo.demonstration import LINKS, _run_all
+from mirage.chains.demonstration import LINKS, _run_all
 from mirage.policy.cost import Cost
 _run_all([(7, Cost(), LINKS[0].nodes, "reactive")] * 2, 2)
 """

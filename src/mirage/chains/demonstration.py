@@ -7,25 +7,16 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
-from mirage.agent.agent import Agent
-from mirage.agent.chain.history import chain_run
-from mirage.agent.cycle.readiness import SystemShell
-from mirage.agent.model import WAITING_LINKS, ChainSpec
-from mirage.agent.settings import AgentSettings
-from mirage.agent.store.sql_store import open_store
 from mirage.array_types import Ints
-from mirage.duration import DAY_S, HOUR_S, MINUTE_S, format_duration
-from mirage.lab.virtual.virtual_slurm import VirtualSlurm
+from mirage.chains.simulated_chain import keep_alive
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.policy.cost import Cost
 from mirage.process import die_with
 from mirage.provision.chain_record import ChainRun
@@ -35,7 +26,6 @@ from mirage.sim.cluster import Cluster
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
-from mirage.slurm.records import Submission
 from mirage.trace.statistics.summary import ValueSummary
 from mirage.trace.workload.generate_workload import generate_workload
 from mirage.trace.workload.workload_json import builtin_model
@@ -54,27 +44,6 @@ FUTURES = 32
 """Fewer than the default of ``what-if``, so that the demonstration is short."""
 
 StageReport = Callable[[str], None]
-
-NAME = "service"
-SETTINGS = AgentSettings(
-    poll_s=HOUR_S,
-    busy_poll_s=MINUTE_S,
-    longest_poll_s=HOUR_S,
-    notice_s=2 * MINUTE_S,
-    decide_s=HOUR_S,
-    decisions_per_link=12,
-    sight_s=HOUR_S,
-    longest_sleep_s=DAY_S,
-    lease_s=DAY_S,
-    calibrate_every_s=0,
-)
-"""An hour between polls and decisions: two weeks are to pass in a few seconds. The start or end of a link ends the
-agent's sleep."""
-
-MEMORY = Path("/dev/shm")
-"""The store lies in memory if possible: thousands of transactions are more than a slow disk writes in a minute."""
-
-SCRIPT = "#!/bin/sh\n./serve --checkpoint-on USR2\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,38 +164,3 @@ def _run(task: Task) -> ChainRun:
     link = next(link for link in LINKS if link.nodes == nodes)
     policy = POLICIES[name].format(futures=FUTURES)
     return keep_alive(_at_begin(seed).fork(), link, policy, cost, begin_s + SHOWN_DAYS * DAY_S)
-
-
-def keep_alive(
-    sim: Simulation, link: LinkSize, policy: str, cost: Cost, until_s: int, waiting_links: int = WAITING_LINKS
-) -> ChainRun:
-    """The record of a chain that the agent manages from now until a time.
-
-    Args:
-        sim: The simulation; it is consumed.
-        link: Size of every link.
-        policy: Name of the provisioner.
-        cost: The cost that the policy minimises.
-        waiting_links: Maximum number of links that wait at once.
-    """
-    slurm = VirtualSlurm(sim)
-    with ExitStack() as opened:
-        memory = MEMORY if MEMORY.is_dir() else None
-        folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="mirage-", dir=memory))
-        store = opened.enter_context(closing(open_store(f"sqlite:///{folder}/store.db")))
-        script = Path(folder) / "serve.sh"
-        script.write_text(SCRIPT, encoding="utf-8")
-        options: dict[str, str | None] = {"nodes": str(link.nodes), "time": format_duration(link.limit_s)}
-        spec = ChainSpec(
-            Submission(str(script), options),
-            policy=policy,
-            interruption_cost=cost.interruption,
-            overlap_cost=cost.overlap,
-            waiting_links=waiting_links,
-        )
-        chain = store.add_chain(NAME, spec, slurm.now_s)
-        agent = Agent(
-            store, slurm, SystemShell(), clock=slurm.clock, monotonic=slurm.clock, holder="demo", settings=SETTINGS
-        )
-        agent.run(slurm.sleep_until_change, lambda: slurm.now_s >= until_s)
-        return chain_run(store.chain(NAME), store.links(chain.id), store.decisions(chain.id), until_s, nodes=link.nodes)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirage.demo.demonstration import keep_alive
+from mirage.chains.demonstration import keep_alive
 from mirage.duration import HOUR_S
 from mirage.policy.cost import Cost
 from mirage.provision.chain_record import ChainRun, HandOver

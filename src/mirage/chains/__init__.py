@@ -1,0 +1,1 @@
+"""Whole chains on a simulated Slurm: the demonstration, and the evaluation of policies."""

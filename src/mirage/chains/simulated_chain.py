@@ -1,0 +1,94 @@
+"""A chain that the agent keeps alive on a simulated Slurm, in virtual time.
+
+The agent is that of a real cluster, with all its rules; only Slurm is simulated.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+
+from mirage.agent.agent import Agent
+from mirage.agent.chain.history import chain_run
+from mirage.agent.cycle.readiness import SystemShell
+from mirage.agent.model import WAITING_LINKS, ChainSpec
+from mirage.agent.settings import AgentSettings
+from mirage.agent.store.sql_store import open_store
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S, format_duration
+from mirage.lab.virtual.queries import DEFAULT_USER
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
+from mirage.policy.cost import Cost
+from mirage.provision.chain_record import ChainRun
+from mirage.provision.link_size import LinkSize
+from mirage.sim.simulation import Simulation
+from mirage.slurm.records import Submission
+
+NAME = "service"
+SETTINGS = AgentSettings(
+    busy_poll_s=MINUTE_S,
+    notice_s=2 * MINUTE_S,
+    decisions_per_link=12,
+    longest_sleep_s=DAY_S,
+    lease_s=DAY_S,
+    calibrate_every_s=0,
+)
+"""Polls and decisions are rare: weeks are to pass in seconds. The start or end of a link ends the agent's sleep."""
+
+MEMORY = Path("/dev/shm")
+"""The store lies in memory if possible: thousands of transactions are more than a slow disk writes in a minute."""
+
+SCRIPT = "#!/bin/sh\n./serve --checkpoint-on USR2\n"
+
+
+def keep_alive(
+    sim: Simulation,
+    link: LinkSize,
+    policy: str,
+    cost: Cost,
+    until_s: int,
+    waiting_links: int = WAITING_LINKS,
+    *,
+    user: str = DEFAULT_USER,
+    step_s: int = HOUR_S,
+) -> ChainRun:
+    """The record of a chain that the agent manages from now until a time.
+
+    Args:
+        sim: The simulation; it is consumed.
+        link: Size of every link.
+        policy: Name of the provisioner.
+        cost: The cost that the policy minimises.
+        waiting_links: Maximum number of links that wait at once.
+        user: Owner of the links: by default a newcomer, otherwise a user of the trace.
+        step_s: Time between polls, and between decisions.
+    """
+    slurm = VirtualSlurm(sim, user=user)
+    settings = replace(SETTINGS, poll_s=step_s, longest_poll_s=step_s, decide_s=step_s, sight_s=step_s)
+    with ExitStack() as opened:
+        memory = MEMORY if MEMORY.is_dir() else None
+        folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="mirage-", dir=memory))
+        store = opened.enter_context(closing(open_store(f"sqlite:///{folder}/store.db")))
+        script = Path(folder) / "serve.sh"
+        script.write_text(SCRIPT, encoding="utf-8")
+        options: dict[str, str | None] = {"nodes": str(link.nodes), "time": format_duration(link.limit_s)}
+        spec = ChainSpec(
+            Submission(str(script), options),
+            policy=policy,
+            interruption_cost=cost.interruption,
+            overlap_cost=cost.overlap,
+            waiting_links=waiting_links,
+        )
+        chain = store.add_chain(NAME, spec, slurm.now_s)
+        agent = Agent(
+            store,
+            slurm,
+            SystemShell(),
+            clock=slurm.clock,
+            monotonic=slurm.clock,
+            holder="simulation",
+            settings=settings,
+        )
+        agent.run(slurm.sleep_until_change, lambda: slurm.now_s >= until_s)
+        return chain_run(store.chain(NAME), store.links(chain.id), store.decisions(chain.id), until_s, nodes=link.nodes)

@@ -1,0 +1,127 @@
+"""``mirage evaluate --chain``: judge policies by whole chains that the agent keeps alive."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from mirage.cli.commands.simulation.evaluation_files import check_outputs, write_parquet
+from mirage.cli.machine_options import MachineOptions
+from mirage.cli.options import CostOptions, TraceOptions, is_given
+from mirage.cli.study import DEFAULT_WINDOWS, ExecutorOptions, StudyOptions, submissions_s
+from mirage.cli.trace_reading import read_named_trace
+from mirage.version import __version__
+
+DEFAULT_POLICIES = ("reactive", "singleton:2", "lead:4", "average", "hold", "what-if", "auto")
+"""The rules that a real agent runs, from the simplest on."""
+
+_OF_HAND_OVERS = {
+    "protocol": "--protocol",
+    "hand_over": "--hand-over",
+    "by": "--by",
+    "plot": "--plot",
+    "seed": "--seed",
+}
+"""Options that only single hand-overs have."""
+
+
+def evaluate_chains(
+    trace: str,
+    machine: MachineOptions,
+    study: StudyOptions,
+    where: ExecutorOptions,
+    costs: CostOptions,
+    chain_s: int,
+    waiting_links: int | None,
+    against: str | None,
+    parquet: str | None,
+    as_json: bool,
+    reading: TraceOptions,
+) -> None:
+    """Evaluate policies by chains of ``chain_s`` seconds.
+
+    The arguments are those of ``mirage evaluate``.
+
+    Raises:
+        click.UsageError: An option is given that whole chains do not have.
+    """
+    for name, option in _OF_HAND_OVERS.items():
+        if is_given(name):
+            raise click.UsageError(f"{option} is for single hand-overs, not for --chain; leave one of them out")
+    executor = where.made_in(study.resume, "evaluate")
+    weighed = study.costs(costs)
+    simulated = machine.machine()
+    check_outputs(trace, parquet, None)
+    table = read_named_trace(trace, reading).table
+
+    from mirage.agent.model import WAITING_LINKS
+    from mirage.chains.chain_evaluation import ChainStudy
+    from mirage.chains.chain_evaluation import evaluate_chains as play_chains
+    from mirage.duration import MINUTE_S
+    from mirage.provision.evaluation.episode import Scenario
+    from mirage.report.terminal.chain_evaluation_text import print_chain_evaluation
+    from mirage.report.terminal.progress import progress_bar
+    from mirage.trace.statistics.summary import iso_utc
+
+    jobs = machine.workload(table, simulated.cluster, trace)
+    begin_s, every_s = study.begins_s(table), study.every or chain_s
+    fitting = max((submissions_s(table)[1] - chain_s - begin_s) // every_s + 1, 1)
+    played = ChainStudy(
+        Scenario(simulated.cluster, jobs, study.queue, simulated.settings),
+        begin_s,
+        study.windows or min(fitting, DEFAULT_WINDOWS),
+        every_s,
+        chain_s,
+        tuple(study.links()),
+        (),
+        study.step or 30 * MINUTE_S,
+        waiting_links or WAITING_LINKS,
+        study.link_user,
+    )
+    policies = study.policies if is_given("policies") else DEFAULT_POLICIES
+    with progress_bar("chains") as progress:
+        evaluation = play_chains(
+            played,
+            policies,
+            weighed,
+            executor=executor,
+            progress=progress,
+            resume_dir=None if study.resume is None else Path(study.resume),
+            against=against,
+        )
+    report = {
+        "rows": [row.to_json() for row in evaluation.rows],
+        "differences": [difference.to_json() for difference in evaluation.differences],
+        "chains": [
+            {"policy": policy, "link_nodes": nodes, "cost_ratio": cost.ratio, **chain.to_json()}
+            for (policy, nodes, cost), chains in evaluation.chains.items()
+            for chain in chains
+        ],
+        "trace": trace,
+        "nodes": simulated.cluster.nodes,
+        "discipline": played.scenario.discipline,
+        "settings": simulated.source,
+        "start": iso_utc(begin_s),
+        "windows": played.windows,
+        "every_s": every_s,
+        "chain_s": chain_s,
+        "step_s": played.step_s,
+        "link_nodes": list(study.link_nodes),
+        "link_limit_s": study.link_limit,
+        "link_user": study.link_user,
+        "waiting_links": played.waiting_links,
+        "costs": [{"interruption": cost.interruption, "overlap": cost.overlap} for cost in weighed],
+        "chains_reused": evaluation.reused,
+        "version": __version__,
+        "command": shlex.join(["mirage", *sys.argv[1:]]),
+    }
+    if parquet is not None:
+        write_parquet(report, parquet)
+    if as_json:
+        click.echo(json.dumps(report, indent=2))
+    else:
+        print_chain_evaluation(evaluation, report)

@@ -1,1 +1,0 @@
-"""Demonstration of the agent keeping a service alive on a simulated cluster."""

@@ -1,0 +1,143 @@
+"""Policies judged by whole chains on a simulated Slurm of four nodes.
+
+Every day at noon a job of two hours needs all nodes, and waits for the link of that time. The next link is behind it,
+whenever it is submitted: two hours of interruption a day.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mirage.chains.chain_evaluation import ChainStudy, PlayedChain, evaluate_chains
+from mirage.chains.simulated_chain import keep_alive
+from mirage.duration import DAY_S, HOUR_S
+from mirage.errors import MirageError
+from mirage.policy.cost import Cost
+from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.link_size import LinkSize
+from mirage.sim.cluster import Cluster
+from mirage.sim.workload import workload
+from mirage.study.executors.local_processes import LocalProcesses
+from mirage.trace.table import JobTable
+
+DAYS = 12
+COST = Cost(3, 1)
+
+
+def study(**changes: object) -> ChainStudy:
+    noon_s = [day * DAY_S + 12 * HOUR_S for day in range(DAYS)]
+    jobs = JobTable.build(
+        range(1, DAYS + 1), submit_s=noon_s, elapsed_s=[2 * HOUR_S] * DAYS, limit_s=[2 * HOUR_S] * DAYS,
+        nodes=[4] * DAYS, user=["ada"] * DAYS,
+    )  # fmt: skip
+    machine = Cluster.pool(4)
+    scenario = Scenario(machine, workload(jobs, machine), "fcfs")
+    base = ChainStudy(scenario, DAY_S, 2, 4 * DAY_S, 3 * DAY_S, (LinkSize(1, 4 * HOUR_S),), ())
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def test_each_window_has_a_chain_of_the_agent_with_each_policy() -> None:
+    found = evaluate_chains(study(), ["reactive", "lead:1"], [COST], against="reactive")
+    assert list(found.chains) == [("reactive", 1, COST), ("lead:1", 1, COST)]
+    for (policy, *_), (first, second) in found.chains.items():
+        assert (first.begin_s, second.begin_s) == (DAY_S, 5 * DAY_S)
+        other = study()
+        sim = other.scenario.simulation()
+        sim.approach(5 * DAY_S)
+        run = keep_alive(sim, other.links[0], policy, COST, 8 * DAY_S, step_s=other.step_s)
+        assert (second.interruption_s, second.overlap_s, second.started) == (
+            run.interruption_s, run.overlap_s, len(run.started),
+        )  # fmt: skip
+        assert second.alive_s == 3 * DAY_S, "the first link starts at once"
+    reactive, ahead = found.rows
+    assert (reactive.interruption_h, reactive.overlap_h, reactive.cost) == (6, 0, 18)
+    assert ahead.interruption_h == 6
+    assert ahead.overlap_h > 0
+    (difference,) = found.differences
+    assert (difference.policy, difference.against, difference.windows) == ("lead:1", "reactive", 2)
+    assert difference.cost == pytest.approx(ahead.cost - reactive.cost)
+
+
+def test_rows_follow_from_the_chains() -> None:
+    found = evaluate_chains(study(windows=1), ["reactive", "average"], [COST, Cost(1, 1)], against="reactive")
+    assert [(row.policy, row.cost_ratio) for row in found.rows] == [
+        ("reactive", 3.0), ("average", 3.0), ("reactive", 1.0), ("average", 1.0),
+    ]  # fmt: skip
+    row, (chain,) = found.rows[0], found.chains["reactive", 1, COST]
+    assert row.cost == pytest.approx((3 * chain.interruption_s + chain.overlap_s) / HOUR_S)
+    assert row.availability == pytest.approx(1 - chain.interruption_s / chain.alive_s)
+    assert row.held_node_h == pytest.approx(chain.held_s / HOUR_S)
+    assert (row.cost_95, found.differences[0].cost_95, found.differences[0].verdict) == (None, None, "")
+    assert found.chains["reactive", 1, COST] == found.chains["reactive", 1, Cost(1, 1)], "it weighs no cost"
+
+
+def test_played_chains_are_reused_also_by_a_study_with_more_policies(tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+    progress = lambda done, all_of_them: calls.append((done, all_of_them))  # noqa: E731
+    once = evaluate_chains(study(), ["reactive"], [COST], resume_dir=tmp_path)
+    again = evaluate_chains(
+        study(), ["lead:1", "reactive"], [COST], resume_dir=tmp_path, progress=progress, executor=LocalProcesses(2)
+    )
+    assert (once.reused, again.reused) == (0, 2)
+    assert again.chains["reactive", 1, COST] == once.chains["reactive", 1, COST]
+    assert calls[0] == (2, 4)
+    other = evaluate_chains(study(waiting_links=1), ["reactive"], [COST], resume_dir=tmp_path)
+    assert other.reused == 0
+
+
+def test_links_belong_to_a_user_of_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    users = []
+
+    def played(*_: object, user: str, **__: object) -> object:
+        users.append(user)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mirage.chains.chain_evaluation.keep_alive", played)
+    for owner in ("newcomer", "user:ada", "median"):
+        with pytest.raises(KeyboardInterrupt):
+            evaluate_chains(study(windows=1, begin_s=2 * DAY_S, link_user=owner), ["reactive"], [COST])
+    assert users == ["me", "ada", "ada"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "policies", "message"),
+    [
+        ({}, ["reactive", "oracle", "exact-wait"], "oracle, exact-wait judge a single hand-over; leave them"),
+        ({"chain_s": 4 * HOUR_S}, ["reactive"], "a chain of 04:00:00 has no hand-over of links of 04:00:00; give a lo"),
+        ({"every_s": 2 * DAY_S}, ["reactive"], "chains of 3-00:00:00 that overlap, so the intervals would be too narr"),
+        ({"begin_s": 0}, ["reactive"], "the first window begins before the trace; give a later --start"),
+        ({"windows": 3}, ["reactive"], "the chain of window 3 ends after the last job of the trace; 2 windows fit"),
+        ({}, ["no-such-rule"], "unknown policy 'no-such-rule'"),
+        ({}, ["lead:x"], "lead"),
+        ({"link_user": "user:bob"}, ["reactive"], "links of 'user:bob' need jobs of that user"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(changes: dict[str, int], policies: list[str], message: str) -> None:
+    with pytest.raises(MirageError, match=message):
+        evaluate_chains(study(**changes), policies, [COST])
+
+
+def test_a_wide_difference_is_no_verdict_and_a_constant_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six windows in which one policy saves 5 h in each, and another one 30 h in one of them."""
+    saved = {"reactive": [0] * 6, "lead:1": [5] * 6, "average": [30, 0, 0, 0, 0, 0]}
+
+    def begin(played: ChainStudy):  # type: ignore[no-untyped-def]
+        def play(place):  # type: ignore[no-untyped-def]
+            hours = 40 - saved[played.candidates[place[2]].policy][place[0]]
+            return place, PlayedChain(0, hours * HOUR_S + place[0], 0, 0, DAY_S, 3, 0)
+
+        return play
+
+    monkeypatch.setattr("mirage.chains.chain_evaluation.begin_chains", begin)
+    shown = study(windows=6, every_s=DAY_S, chain_s=DAY_S)
+    found = evaluate_chains(shown, list(saved), [Cost(1, 1)], against="reactive")
+    assert {d.policy: (round(d.cost, 6), d.verdict) for d in found.differences} == {
+        "lead:1": (-5, "better"), "average": (-5, ""),
+    }  # fmt: skip
+    (steady, rare) = (d.cost_95 for d in found.differences)
+    assert steady == pytest.approx((-5, -5))
+    assert rare is not None
+    assert rare == pytest.approx((-5 - 2.5706 * 5, -5 + 2.5706 * 5), abs=1e-3)
