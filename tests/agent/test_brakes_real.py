@@ -58,11 +58,13 @@ def test_after_two_wrong_forecasts_the_chain_goes_by_its_own_waits(private_clust
     reserve(cluster, "create")
     agent = shell.agent("--poll", f"{SPEED}s", "--command-timeout", f"{SPEED}m", "--calibrate-every", "0")
     for wrong in (1, 2):
+        if wrong == 2:
+            reserve(cluster, "create")
         shell.until(closed(cluster, lambda: waits_s(shell) > WAITED_S), 90, "the next one waits")
         cluster.run("scontrol", "delete", "ReservationName=ahead")
         shell.until(lambda: shell.kinds("misled").count("forecast-wrong") == wrong, 60, "it was wrong")  # noqa: B023
-        reserve(cluster, "create")
-    shell.until(lambda: "own waits for hopeful" in shell.mirage("chain", "explain", "misled"), 90, "own waits decide")
+    explained = lambda: shell.mirage("chain", "explain", "misled", "-n", "999")  # noqa: E731
+    shell.until(lambda: "own waits for hopeful" in explained(), 90, "own waits decide")
     terminate(agent)
     shell.mirage("chain", "stop", "misled")
 

@@ -35,7 +35,7 @@ BY_AGE = (
 """In a partition age decides, 11 points a second; it needs slurmdbd, and no limits that are enforced."""
 
 SERVE = """#!/bin/bash
-#SBATCH -o /dev/null --exclusive -t 150
+#SBATCH -o /dev/null --exclusive -t 300
 echo "$1 $MIRAGE_LINK starts" >> service.log
 until test "$MIRAGE_LINK" = 1 -a -e "$1.over"; do sleep 20 & wait $!; done
 """
@@ -61,7 +61,7 @@ class Side:
 
     def __init__(self, shell: Shell, name: str, *words: str) -> None:
         self.shell, self.name = shell, name
-        (self.other,) = self.others(140)
+        (self.other,) = self.others(290)
         shell.submit(name, "-p", name, "--policy", "holds", *words, "--links", "9", "serve.sh", name)
 
     def others(self, *minutes: int, partition: str = "") -> list[int]:
@@ -139,18 +139,18 @@ def runs(job: QueuedJob) -> bool:
 
 def test_it_holds_and_releases_as_the_queue_of_others_changes_and_a_held_link_retains_its_place(shell: Shell) -> None:
     left, right = Side(shell, "left"), Side(shell, "right", "--bank-age")
-    crowd = left.others(240, 240)
+    crowd = left.others(500, 500)
     agent = shell.agent("--poll", "10s", "--command-timeout", "30m")
 
     first = left.link(2, competes, "behind a crowd it is submitted at once")
     left.cancel(*crowd)
     again = left.link(2, held, "without the crowd it would start too early, and is held")
-    urgent = left.others(240, 240, partition="urgent")
+    urgent = left.others(500, 500, partition="urgent")
     free = left.link(2, competes, "behind urgent jobs it is let go")
     assert {(job.id, job.accrues_s) for job in (first, again, free)} == {(first.id, first.accrues_s)}
 
     banked = right.link(2, held, "it was submitted only for its age, and is held")
-    late = right.others(240, 240)
+    late = right.others(500, 500)
     right.cancel(right.other)
     right.job(late[0], runs, "another user's job goes first while it is held")
     right.outweighs(banked.id, late[1])

@@ -342,7 +342,9 @@ study_options = option_group(
     StudyOptions,
     *_LINKS,
     policies_option(DEFAULT_POLICIES, "The policies to judge."),
-    *_window_options("2/3 into the trace", f"{DEFAULT_WINDOWS}, or as many as fit", ", the whole chain with --chain"),
+    *_window_options(
+        "2/3 into the trace", f"{DEFAULT_WINDOWS}, or as many as fit", ", the whole chain with --chain-length"
+    ),
     click.option(
         "--link-user",
         type=LinkUser(["newcomer", "light", "median", "heavy"]),

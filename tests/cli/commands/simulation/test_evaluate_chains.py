@@ -1,4 +1,4 @@
-"""``mirage evaluate --chain``: its table, its JSON, and the options that it refuses."""
+"""``mirage evaluate --chain-length``: its table, its JSON, and refused options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,18 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     path = tmp_path_factory.mktemp("trace") / "jobs.csv"
     rows = [f"{day},{day * 86_400 + 43_200},7200,7200,4" for day in range(12)]
     path.write_text("\n".join(["job_id,submit_s,elapsed_s,limit_s,nodes", *rows]) + "\n")
-    more = ["--discipline", "fcfs", "--link-limit", "4h", "--start", "1970-01-02", "--chain", "3d", "--workers", "1"]
+    more = [
+        "--discipline",
+        "fcfs",
+        "--link-limit",
+        "4h",
+        "--start",
+        "1970-01-02",
+        "--chain-length",
+        "3d",
+        "--workers",
+        "1",
+    ]
     return ["evaluate", str(path), "-N", "4", *more]
 
 
@@ -64,10 +75,10 @@ def test_json_has_rows_differences_and_each_chain(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--hand-over", "5"), "--hand-over is for single hand-overs, not for --chain; leave one of them out"),
+        (("--hand-over", "5"), "--hand-over is for single hand-overs, not for --chain-length; leave one of them out"),
         (("--plot", "x.svg"), "--plot is for single hand-overs"),
         (("--protocol", "published"), "--protocol is for single hand-overs"),
-        (("--private-jobs",), "in whole chains all jobs are visible: give --no-private-jobs, or no --chain"),
+        (("--private-jobs",), "in whole chains all jobs are visible: give --no-private-jobs, or no --chain-length"),
         (("--policies", "reactive,oracle"), "oracle judges a single hand-over; leave it out to judge whole chains"),
     ],
 )
@@ -79,6 +90,6 @@ def test_options_of_single_hand_overs_are_refused(
 
 
 def test_several_waiting_links_need_a_chain(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    at = words.index("--chain")
+    at = words.index("--chain-length")
     assert main([*words[:at], *words[at + 2 :], "--waiting-links", "2"]) == 2
-    assert "--waiting-links needs --chain: in a single hand-over only one link waits" in capsys.readouterr().err
+    assert "--waiting-links needs --chain-length: in a single hand-over only one link waits" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""``mirage evaluate --chain``: judge policies by whole chains that the agent keeps alive."""
+"""``mirage evaluate --chain-length``: judge policies by whole chains of the agent."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def evaluate_chains(
     """
     for name, option in _OF_HAND_OVERS.items():
         if is_given(name):
-            raise click.UsageError(f"{option} is for single hand-overs, not for --chain; leave one of them out")
+            raise click.UsageError(f"{option} is for single hand-overs, not for --chain-length; leave one of them out")
     executor = where.made_in(study.resume, "evaluate")
     weighed = study.costs(costs)
     simulated = machine.machine()

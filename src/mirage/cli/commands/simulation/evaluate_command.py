@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         "mirage evaluate jobs.log.gz --slurm-conf slurm.conf --link-user median --hand-over 5",
         "mirage evaluate jobs.log.gz --nodes 76 --private-jobs --link-user median --policies reactive,auto",
         "mirage evaluate jobs.csv --nodes 64 --cost-ratios 1,2,5,10 --plot frontier.svg --resume results",
-        "mirage evaluate jobs.log.gz --slurm-conf slurm.conf --chain 14d --link-nodes 8 --link-limit 12h",
+        "mirage evaluate jobs.log.gz --slurm-conf slurm.conf --chain-length 14d --link-nodes 8 --link-limit 12h",
         "mirage evaluate jobs.csv --nodes 64 --windows 700 --by month --against quantile:0.95",
         "mirage evaluate jobs.csv --nodes 64 --json | jq '.rows[] | select(.load == \"heavy\")'",
     ),
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 @executor_options
 @cost_options()
 @click.option(
-    "--chain",
+    "--chain-length",
     "chain_s",
     type=LIMITED_DURATION,
     metavar="TIME",
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     "--waiting-links",
     type=COUNT,
     metavar="N",
-    help="With --chain: maximum number of links of a chain that wait at once, as in mirage submit.  [default: 3]",
+    help="With --chain-length: maximum number of links that wait at once, as in mirage submit.  [default: 3]",
 )
 @click.option(
     "--against",
@@ -114,18 +114,18 @@ def evaluate(
     and in hindsight oracle (the best moment to submit) and oracle-holds (the best moment to release a link that was
     submitted early and held).
 
-    With --chain, the windows have whole chains: what counts is the time without a link, and the time with two, in all
-    hand-overs of a chain. There are no bounds then. By default, the policies are reactive, singleton:2, lead:4,
+    With --chain-length, the windows have whole chains: what counts is the time without a link, and the time with two,
+    in all hand-overs of a chain. There are no bounds then. By default, the policies are reactive, singleton:2, lead:4,
     average, hold, what-if and auto. auto is the policy that the agent takes before its first weekly choice.
     """
     private = _hides_jobs(machine.slurm_conf) if private_jobs is None else private_jobs
     if chain_s is not None:
         if private:
-            raise click.UsageError("in whole chains all jobs are visible: give --no-private-jobs, or no --chain")
+            raise click.UsageError("in whole chains all jobs are visible: give --no-private-jobs, or no --chain-length")
         evaluate_chains(trace, machine, study, where, costs, chain_s, waiting_links, against, parquet, as_json, reading)
         return
     if waiting_links is not None:
-        raise click.UsageError("--waiting-links needs --chain: in a single hand-over only one link waits")
+        raise click.UsageError("--waiting-links needs --chain-length: in a single hand-over only one link waits")
     executor = where.made_in(study.resume, "evaluate")
     weighed = study.costs(costs)
     simulated = machine.machine()
