@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,10 +59,14 @@ def test_after_two_wrong_forecasts_the_chain_goes_by_its_own_waits(private_clust
     reserve(cluster, "create")
     agent = shell.agent("--poll", f"{SPEED}s", "--command-timeout", f"{SPEED}m", "--calibrate-every", "0")
     for wrong in (1, 2):
-        if wrong == 2:
-            reserve(cluster, "create")
         shell.until(closed(cluster, lambda: waits_s(shell) > WAITED_S), 90, "the next one waits")
+        agent.send_signal(signal.SIGSTOP)  # it must not release another link before the nodes are reserved again
         cluster.run("scontrol", "delete", "ReservationName=ahead")
+        started = lambda: JobState.RUNNING in shell.jobs("misled")[wrong + 1]  # noqa: B023, E731
+        shell.until(started, 60, "it starts")
+        if wrong == 1:
+            reserve(cluster, "create")
+        agent.send_signal(signal.SIGCONT)
         shell.until(lambda: shell.kinds("misled").count("forecast-wrong") == wrong, 60, "it was wrong")  # noqa: B023
     explained = lambda: shell.mirage("chain", "explain", "misled", "-n", "999")  # noqa: E731
     shell.until(lambda: "own waits for hopeful" in explained(), 90, "own waits decide")
