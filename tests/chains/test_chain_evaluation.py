@@ -11,16 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from mirage.chains.chain_evaluation import ChainStudy, PlayedChain, evaluate_chains
+from mirage.chains.chain_evaluation import ChainStudy, PlayedChain, begin_chains, evaluate_chains
 from mirage.chains.simulated_chain import keep_alive
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import MirageError
 from mirage.policy.cost import Cost
+from mirage.provision.evaluation.candidate import Candidate
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
 from mirage.sim.workload import workload
 from mirage.study.executors.local_processes import LocalProcesses
+from mirage.study.executors.work_codec import decode, encode
 from mirage.trace.table import JobTable
 
 DAYS = 12
@@ -141,3 +143,12 @@ def test_a_wide_difference_is_no_verdict_and_a_constant_one_is(monkeypatch: pyte
     assert steady == pytest.approx((-5, -5))
     assert rare is not None
     assert rare == pytest.approx((-5 - 2.5706 * 5, -5 + 2.5706 * 5), abs=1e-3)
+
+
+def test_chains_can_be_played_by_jobs_of_an_array() -> None:
+    """The study reaches another process as bytes without code."""
+    played = study(candidates=(Candidate("reactive"),))
+    there = decode(encode((begin_chains, played)), Path("work"))
+    place, chain = there[0](there[1])((1, 0, 0))
+    assert place == (1, 0, 0)
+    assert decode(encode(chain), Path("result")) == begin_chains(played)(place)[1]
