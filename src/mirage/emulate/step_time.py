@@ -181,8 +181,8 @@ def training_step(
     if origin is Origin.EXTRAPOLATED and not extrapolate:
         raise ConfigurationError(
             f"{model} on {quantity(shape.gpus, 'GPU')} of type {gpu_type} on {quantity(nodes, 'node')} with a local "
-            f"batch of {local} is outside of the measurements (up to {int(scalability.gpus.max())} GPUs on "
-            f"{int(scalability.servers.max())} nodes, local batches {int(row.local_batch[0])} to "
+            f"batch of {local} is outside of the measurements (up to {quantity(int(scalability.gpus.max()), 'GPU')} on "
+            f"{quantity(int(scalability.servers.max()), 'node')}, local batches {int(row.local_batch[0])} to "
             f"{int(row.local_batch[-1])}); request less, or add --extrapolate to use the nearest measured time"
         )
     return TrainingStep(

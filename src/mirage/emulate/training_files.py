@@ -51,6 +51,8 @@ def read_checkpoint(path: Path, model: str) -> SavedTraining | None:
     Raises:
         ConfigurationError: The file is no checkpoint, or that of another model.
     """
+    if path.exists() and not path.is_file():  # /dev/full never ends, and a pipe waits for a writer
+        raise ConfigurationError(f"{path}: a checkpoint is a regular file, and this is none; name another")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -230,10 +230,17 @@ def step_table(
 
     A placement that does not fit into its servers has the times of the nearest placement that does.
     """
-    measured = _measured_rows(placements)
     wanted = [(s, g) for s in range(1, servers + 1) for g in range(s, gpus + 1)]
-    most = int(scalability.servers.max()), int(scalability.gpus.max())
-    inside = [(s, g) for s, g in wanted if g <= s * gpus_per_server and s <= most[0] and g <= most[1]]
+    return _step_rows(placements, scalability, wanted, gpus_per_server)
+
+
+def _step_rows(
+    placements: StepTimes, scalability: StepTimes, wanted: list[PlacementSize], gpus_per_server: int
+) -> dict[PlacementSize, StepRow]:
+    """Rows of ``step_table`` for some sizes, of which the last is the largest."""
+    measured = _measured_rows(placements)
+    most = min(wanted[-1][0], int(scalability.servers.max())), min(wanted[-1][1], int(scalability.gpus.max()))
+    inside = [(s, g) for s in range(1, most[0] + 1) for g in range(s, min(most[1], s * gpus_per_server) + 1)]
     between = _between(measured, scalability, [size for size in inside if size not in measured])
     measured |= _full_first(placements, gpus_per_server)
     known = measured | between
@@ -261,7 +268,7 @@ def step_row(placements: StepTimes, scalability: StepTimes, servers: int, gpus: 
     was; a time between its local batches is still interpolated.
     """
     size, per_server = (servers, gpus), gpus_per_server(placements)
-    row = step_table(placements, scalability, servers, gpus, per_server)[size]
+    row = _step_rows(placements, scalability, [size], per_server)[size]
     measured = _measured_rows(placements)
     if size in measured:
         return row, Origin.MEASURED

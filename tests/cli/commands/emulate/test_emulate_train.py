@@ -77,6 +77,9 @@ def test_too_large_a_batch_is_out_of_memory(toy: list[str], capsys: pytest.Captu
         (["--steps", "3", "--epochs", "1"], 2, "--steps and --epochs exclude each other"),
         (["--checkpoint-s", "5"], 2, "need --resume FILE"),
         (["--resume", "none/c"], 1, "there is no folder none"),
+        (["--resume", "/dev/full"], 1, "/dev/full: a checkpoint is a regular file"),
+        (["--gpus", "100000"], 1, "100,000 GPUs of type slow on 33,334 nodes"),
+        (["--gpus", "2000000"], 2, "2000000 is too large; at most 1,000,000"),
         (["--speed", "0"], 2, "--speed"),
     ],
 )

@@ -14,7 +14,7 @@ import click
 
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output
-from mirage.cli.values import IntegerRange, Number
+from mirage.cli.values import COUNT, Count, Number
 from mirage.errors import ConfigurationError, OutOfDeviceMemory
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LEFT = 75
 """Exit status after a warning: the training is not finished, start it again (EX_TEMPFAIL of sysexits.h)."""
 
-COUNT = IntegerRange(min=1)
+LARGE_COUNT = Count(most=10**12)
 
 
 @click.command(
@@ -46,9 +46,11 @@ COUNT = IntegerRange(min=1)
 @click.option("--gpu-type", required=True, metavar="NAME", help="A GPU type on which it was measured, such as a100.")
 @click.option("--gpus", type=COUNT, default=1, show_default=True, metavar="N", help="GPUs, with one worker each.")
 @click.option("-N", "--nodes", type=COUNT, metavar="N", help="Nodes that hold the GPUs.  [default: as few as possible]")
-@click.option("--steps", type=COUNT, metavar="N", help="Train for N steps, an update of the model each.")
-@click.option("--epochs", type=COUNT, metavar="N", help="Train for N epochs.  [default: those of the profile]")
-@click.option("--batch-size", type=COUNT, metavar="N", help="Samples of a step, over all GPUs.  [default: the model's]")
+@click.option("--steps", type=LARGE_COUNT, metavar="N", help="Train for N steps, an update of the model each.")
+@click.option("--epochs", type=LARGE_COUNT, metavar="N", help="Train for N epochs.  [default: those of the profile]")
+@click.option(
+    "--batch-size", type=LARGE_COUNT, metavar="N", help="Samples of a step, over all GPUs.  [default: the model's]"
+)
 @click.option(
     "--local-batch",
     type=COUNT,
