@@ -133,6 +133,17 @@ def test_a_refusal_is_1_and_one_line_on_stderr(capsys):
     assert err == "mirage: error: absent.log: cannot be read: No such file or directory; check the path\n"
 
 
+def test_a_deleted_working_directory_is_named(tmp_path, monkeypatch, capsys):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    for words in (["trace", "info", "jobs.csv"], ["trace", "generate", "-o", "jobs.csv"]):
+        assert main(words) == 1
+        error = capsys.readouterr().err
+        assert error.count("the working directory is gone") == error.count("\n") == 1
+
+
 def test_ctrl_c_is_130():
     with subprocess.Popen(
         [*MIRAGE, "trace", "info", "-"],

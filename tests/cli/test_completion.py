@@ -119,3 +119,32 @@ def test_the_tab_key_prints_no_error(monkeypatch: pytest.MonkeyPatch, capfd: pyt
     with pytest.raises(SystemExit) as ended:
         main([])
     assert (ended.value.code, *capfd.readouterr()) == (0, "\n", "")
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"_MIRAGE_COMPLETE": "bash_complete"},
+        {"_MIRAGE_COMPLETE": "zsh_complete", "COMP_WORDS": "mirage tr", "COMP_CWORD": "x"},
+        {"_MIRAGE_COMPLETE": "fish_complete", "COMP_WORDS": "mirage tr"},
+        {"_MIRAGE_COMPLETE": "csh_source"},
+    ],
+)
+def test_an_incomplete_request_is_refused_with_the_remedy(
+    variables: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert main([]) == 1
+    assert "is for a shell's completion; unset it, or give bash_source" in capsys.readouterr().err
+
+
+def test_the_completion_of_fish_names_the_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = {"COMP_WORDS": "mirage trace co", "COMP_CWORD": "co", "_MIRAGE_COMPLETE": "fish_complete"}
+    for name, value in words.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        main([])
+    assert capsys.readouterr().out.startswith("plain,convert")

@@ -18,6 +18,7 @@ from typing import TextIO
 
 import click
 
+from mirage.cli.completion import check_completion
 from mirage.cli.lazy import LazyCommand, LazyGroup
 from mirage.cli.options import CONTEXT, examples
 from mirage.cli.output import discard_stdout
@@ -114,6 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a character the terminal cannot print must not end the command
     try:
+        check_completion(os.environ)
         with compile_listener(FirstCompilation(sys.stderr)):
             status = root.main(args=arguments, prog_name="mirage", standalone_mode=False)
         sys.stdout.flush()
@@ -125,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return error.exit_code
     except MirageError as error:
-        click.echo(f"mirage: error: {error}", err=True)
+        click.echo(f"mirage: error: {error}{_gone_folder(str(error))}", err=True)
         return FAILED
     except (KeyboardInterrupt, click.Abort):
         click.echo("mirage: interrupted", err=True)
@@ -140,10 +142,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         what = f"cannot write {error.filename or 'the output'}: {error.strerror or error}; name another place"
         if error.errno in (errno.EMFILE, errno.ENFILE):
             what = f"{error.strerror}; raise the limit (ulimit -n), or use fewer --workers"
-        click.echo(f"mirage: error: {what}", err=True)
+        click.echo(f"mirage: error: {what}{_gone_folder(what)}", err=True)
         discard_stdout()
         return FAILED
     return status if isinstance(status, int) else 0
+
+
+def _gone_folder(message: str) -> str:
+    """Returns the end of a message in a deleted working directory; else nothing."""
+    try:
+        os.getcwd()
+    except OSError:
+        if "the working directory is gone" not in message:
+            return " (the working directory is gone: change into one that exists)"
+    return ""
 
 
 @dataclass

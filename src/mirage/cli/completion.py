@@ -5,12 +5,13 @@ click itself completes commands, options and choices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 
 from mirage.cli.file_parameters import names_file, names_folder
+from mirage.errors import ConfigurationError, shown
 from mirage.registry import load_entry
 
 _CHAIN_ARGUMENTS = {"name", "names"}
@@ -26,6 +27,22 @@ _NAMES = {
 """By the entry-point group of an option's values, the function that returns the names."""
 
 _Completion = Callable[[click.Context, str], list[CompletionItem]]
+
+
+def check_completion(environment: Mapping[str, str]) -> None:
+    """Checks the variables by which a shell requests a completion.
+
+    Raises:
+        ConfigurationError: They are incomplete, as in a command that a user types.
+    """
+    shell, _, instruction = (environment.get("_MIRAGE_COMPLETE") or "bash_source").partition("_")
+    position = environment.get("COMP_CWORD")  # fish gives the word itself
+    typed = "COMP_WORDS" in environment and position is not None and (shell == "fish" or position.isdecimal())
+    if get_completion_class(shell) is None or not (instruction == "source" or (instruction == "complete" and typed)):
+        raise ConfigurationError(
+            f"_MIRAGE_COMPLETE={shown(environment['_MIRAGE_COMPLETE'])} is for a shell's completion; unset it, or give "
+            "bash_source, zsh_source or fish_source to print the script of a shell"
+        )
 
 
 def complete_values(command: click.Command) -> None:
