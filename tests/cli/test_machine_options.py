@@ -107,6 +107,11 @@ DATABASE = "AccountingStorageType=accounting_storage/slurmdbd\n"
         ),
         ("PriorityWeightFairshare=7\nPriorityFlags=NO_FAIR_TREE\n", "Slurm ignores PriorityWeightFairshare without"),
         (f"{DATABASE}{WEIGHTS}PriorityFlags=NO_FAIR_TREE\n", ""),
+        (
+            "SchedulerParameters=bf_interval=-7, bf_window=90,default_queue_depth=0,bf_resolution=0\n",
+            "Slurm ignores bf_interval=-7 and bf_resolution=0, too small a number, and takes its default",
+        ),
+        ("SchedulerParameters=bf_interval=-1\n", ""),
         (f"{DATABASE}{WEIGHTS}", ""),
         ("PriorityWeightQOS=5\n", ""),
         ("PriorityType=priority/basic\n", ""),

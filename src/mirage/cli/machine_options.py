@@ -124,11 +124,18 @@ class MachineOptions:
 
     def _scheduler(self) -> SlurmSettings:
         """Returns the parameters of the scheduler."""
-        from mirage.sim.slurm_conf.slurm_settings import SlurmSettings, fair_share_remark, ignored_remark, read_options
+        from mirage.sim.slurm_conf.slurm_settings import (
+            SlurmSettings,
+            fair_share_remark,
+            ignored_remark,
+            read_options,
+            small_parameters_remark,
+        )
 
         if self.slurm_conf is not None:
             options = read_options(self.slurm_conf)
-            for remark in filter(None, (ignored_remark(options), fair_share_remark(options))):
+            remarks = [remark(options) for remark in (ignored_remark, fair_share_remark, small_parameters_remark)]
+            for remark in filter(None, remarks):
                 click.echo(f"mirage: {self.slurm_conf}: {remark}", err=True)
             found = SlurmSettings.from_options(options, self.slurm_conf)
         else:

@@ -248,3 +248,13 @@ def test_nodes_that_are_all_out_of_service_are_reported_as_such(conf):
 def test_a_negative_count_of_processors_is_refused(conf):
     with pytest.raises(ConfigurationError, match="node 'n1': CPUs='-4' is not a whole number of 0 or more"):
         cluster_from_slurm_conf(conf("NodeName=n1 CPUs=-4\n"))
+
+
+@pytest.mark.parametrize(("most", "accepted"), [("-3", False), ("some", False), ("0", True), ("UNLIMITED", True)])
+def test_a_wrong_number_of_nodes_of_a_partition_is_refused_as_by_slurmctld(conf, most, accepted):
+    path = conf(f"NodeName=n1 CPUs=4\nPartitionName=p Nodes=n1 MaxNodes={most}\n")
+    if accepted:
+        assert cluster_from_slurm_conf(path).nodes == 1
+        return
+    with pytest.raises(ConfigurationError, match=f"partition 'p': MaxNodes='{most}' is not a whole number of 0 or"):
+        cluster_from_slurm_conf(path)

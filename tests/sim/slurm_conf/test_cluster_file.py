@@ -182,6 +182,7 @@ SMALL = 'mirage_cluster = 1\n[[group]]\nname = "node"\ncount = 4\n'
         ),
         (f'{SMALL}[scheduler]\nbf_interval = "soon"\n', "c.toml: [scheduler]: bf_interval: 'soon' is no duration"),
         (f'{SMALL}[scheduler]\nbf_interval = "0"\n', "c.toml: [scheduler]: bf_interval must be more than 0"),
+        (f"{SMALL}[scheduler]\nweight_age = -5\n", "c.toml: [scheduler]: weight_age is -5; it must be 0 or more"),
         (
             f"{SMALL}[scheduler]\nbf_interval_s = 30\n",
             "[scheduler]: there is no key 'bf_interval_s'; known are bf_interval",

@@ -98,8 +98,12 @@ def test_limits_cost_a_held_job_its_age_unless_all_held_jobs_gain_it(survives: b
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("PriorityWeightAge=much", "{path}: priorityweightage='much' is not a whole number; correct it there"),
-        ("PriorityWeightQOS=1.5", "{path}: priorityweightqos='1.5' is not a whole number; correct it there"),
+        (
+            "PriorityWeightAge=-5",
+            "{path}: PriorityWeightAge=-5 is less than 0, which slurmctld refuses; correct it there",
+        ),
+        ("PriorityWeightAge=much", "{path}: PriorityWeightAge='much' is not a whole number; correct it there"),
+        ("PriorityWeightQOS=1.5", "{path}: PriorityWeightQOS='1.5' is not a whole number; correct it there"),
         ("SchedulerParameters=bf_window=1d", "{path}: bf_window='1d' is not a whole number; correct it there"),
         ("PriorityCalcPeriod=0", "{path}: calc_period is 0; it must be from 1 to 1099511627776"),
         (

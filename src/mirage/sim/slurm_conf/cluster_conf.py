@@ -226,6 +226,8 @@ def _partition(
     """
     limit = options.get("maxtime", "UNLIMITED")
     try:
+        if options.get("maxnodes", "0").upper() not in ("UNLIMITED", "INFINITE"):
+            _whole(options, "MaxNodes")  # not simulated, but slurmctld refuses a file with a wrong one
         return Partition(
             name,
             groups,

@@ -99,6 +99,9 @@ class SlurmSettings:
         for name in ("half_life_s", "max_age_s"):
             if not getattr(self, name) > 0:
                 raise ConfigurationError(f"{name.removesuffix('_s')} is {getattr(self, name)}; it must be more than 0")
+        for name in _PRIORITY_WEIGHTS.values():
+            if not getattr(self, name) >= 0:
+                raise ConfigurationError(f"{name} is {getattr(self, name):g}; it must be 0 or more")
 
     @classmethod
     def lonestar6(cls) -> Self:
@@ -134,7 +137,11 @@ class SlurmSettings:
         found |= _scheduler_parameters(options, path)
         for option, name in _PRIORITY_WEIGHTS.items():
             if (key := option.lower()) in options:
-                found[name] = _number(path, key, options[key])
+                found[name] = _number(path, option, options[key])
+                if found[name] < 0:
+                    raise ConfigurationError(
+                        f"{path}: {option}={options[key]} is less than 0, which slurmctld refuses; correct it there"
+                    )
         for key, name in _PRIORITY_TIMES.items():
             if key in options:
                 found[name] = float(_seconds(path, key, options[key])) or float(UNLIMITED_S)
@@ -263,6 +270,21 @@ def ignored_remark(options: Mapping[str, str]) -> str:
         f"Slurm ignores {' and '.join(names)} without AccountingStorageType=accounting_storage/slurmdbd; add that line "
         "if the cluster has slurmdbd"
     )
+
+
+def small_parameters_remark(options: Mapping[str, str]) -> str:
+    """Which numbers in ``SchedulerParameters`` slurmctld ignores; empty for none.
+
+    Args:
+        options: Keys in lower case.
+    """
+    words = [word.strip() for word in options.get("schedulerparameters", "").split(",")]
+    small = [
+        word for word in words
+        if (key := word.partition("=")[0]) in _SCHEDULER_PARAMETERS and re.fullmatch(r"-?\d+", word[len(key) + 1 :])
+        and word != "bf_interval=-1" and int(word[len(key) + 1 :]) < _SCHEDULER_PARAMETERS[key][2]
+    ]  # fmt: skip
+    return f"Slurm ignores {' and '.join(small)}, too small a number, and takes its default" if small else ""
 
 
 def _scheduler_parameters(options: Mapping[str, str], path: str | Path) -> dict[str, float | bool]:
