@@ -167,7 +167,7 @@ def test_jobs_without_an_end(read: Callable[..., Trace]) -> None:
         ("-27", "00:30:00", JobState.OUT_OF_MEMORY),
         ("271", "04:29:00", JobState.FAILED),
         ("-1", "00:00:00", JobState.FAILED),
-        ("?", "00:30:00", JobState.UNKNOWN),
+        ("", "00:30:00", JobState.UNKNOWN),
     ],
 )
 def test_states(read: Callable[..., Trace], status: str, elapsed: str, state: JobState) -> None:
@@ -207,6 +207,9 @@ BAD = [
     (record("E", "7.head", "Resource_List.walltime=long"), "not a duration: 'long'; PBS writes 04:00:00"),
     (record("E", "7.head", "Resource_List.ncpus=-3"), "not a count: Resource_List.ncpus is '-3'; expected a"),
     (record("E", "7.head", "Resource_List.mem=lots"), "not a size of memory: 'lots'; PBS writes 16gb"),
+    (record("E", "7.head", "Exit_status=zero"), "not an exit status: Exit_status is 'zero'; expected a whole number"),
+    (record("E", "7.head", "Resource_List.select=garbage"), "not a chunk: 'garbage' in select; PBS writes 2:ncpus=32"),
+    (record("E", "7.head", "Resource_List.select=2:ncpus=4+"), "not a chunk: '' in select; PBS writes 2:ncpus=32"),
     (record("E", "7.head").replace("01/15", "13/15"), "not a time: '2024-13-15T08:00:00'; write it as 2023"),
 ]  # fmt: skip
 

@@ -268,8 +268,10 @@ def _end_state(record: _Record, attributes: dict[str, str], job: _Open) -> JobSt
     if record.kind == AGAIN:
         return JobState.REQUEUED
     word = attributes.get("Exit_status", "").strip()
-    if not re.fullmatch(r"-?\d{1,9}", word, re.ASCII):
+    if not word:
         return JobState.CANCELLED if job.deleted_s >= 0 else JobState.UNKNOWN
+    if not re.fullmatch(r"-?\d{1,9}", word, re.ASCII):
+        raise LineError("not an exit status", f"Exit_status is {word!r}", "expected a whole number")
     code = int(word)
     if code == TIMED_OUT:
         return JobState.TIMEOUT

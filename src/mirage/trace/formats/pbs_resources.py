@@ -37,7 +37,7 @@ def resources(attributes: Mapping[str, str]) -> Resources:
     """Returns the resources of a job: hosts as allocated, all else as requested.
 
     Raises:
-        LineError: A count or a size is none.
+        LineError: A count, a size or a chunk is none.
     """
     hosts, slots = _hosts(attributes)
     total = Resources(
@@ -117,6 +117,8 @@ def _chunks(attributes: Mapping[str, str]) -> Resources:
     gpus = memory_mib = MISSING
     for chunk in requested.partition("#")[0].split("+"):
         first, *words = chunk.split(":")
+        if select and "=" not in first and not _COUNT.fullmatch(first):
+            raise LineError("not a chunk", f"{chunk!r} in select", "PBS writes 2:ncpus=32:mem=64gb")
         number = int(first) if _COUNT.fullmatch(first) else 1
         values = dict(word.split("=", 1) for word in ([first] if "=" in first else []) + words if "=" in word)
         nodes += number
