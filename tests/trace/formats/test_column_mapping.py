@@ -60,9 +60,12 @@ def test_a_file_maps_alike(prefix: str, tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("", "--columns maps no column; write it as submit_s=submit_time"),
-        ("submit_s", "'submit_s' maps no column"),
-        ("submit_s=", "'submit_s=' maps no column"),
-        ("name=a[b,c", "'c' maps no column"),
+        ("submit_s", "--columns: 'submit_s' has no column = source; write it as submit_s=submit_time"),
+        ("submit_s=", "'submit_s=' has no column = source"),
+        ("x[]", "'x[]' has no column = source"),
+        ("name=a[b,c", "'c' has no column = source"),
+        ("submit_s=x[ ]", "'x[ ]' has an empty unit; leave out the brackets"),
+        ("@", "--columns @ names no file; write it as"),
         ("submit_s=a,submit_s=b", "names submit_s twice"),
         ("submit_s=a[weeks]", "submit_s has no unit 'weeks'; it takes ms, s, min, h, d, or a form as"),
         ("limit_s=a[%H]", "limit_s has no unit '%H'; it takes ms, s, min, h, d, slurm"),
@@ -91,7 +94,7 @@ def test_an_unknown_column_of_the_job_table_names_the_nearest_and_all() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (None, "No such file or directory; name a mapping in TOML"),
+        (None, "No such file or directory; name a TOML file with a line for each column"),
         ("submit_s = ", "is not TOML"),
         ("submit_s = true\n", "submit_s is True; write"),
         ('submit_s = ["a"]\n', "submit_s is ['a']; write"),

@@ -72,7 +72,7 @@ def parse_columns(text: str) -> ColumnMap:
     for entry in filter(str.strip, _ENTRY.findall(word)):
         target, sign, source = entry.partition("=")
         if not sign or not source.strip():
-            raise ConfigurationError(f"{shown(entry.strip())} maps no column; {HOW}")
+            raise ConfigurationError(f"--columns: {shown(entry.strip())} has no column = source; {HOW}")
         pairs.append((target.strip(), source.strip()))
     return _mapping(pairs, "--columns")
 
@@ -84,7 +84,9 @@ def read_mapping(path: str) -> ColumnMap:
         UnknownName: The job table has no such column.
         ConfigurationError: The file cannot be read, or holds something else.
     """
-    declared = read_toml_file(path, "name a mapping in TOML")
+    if not path:
+        raise ConfigurationError(f"--columns @ names no file; {HOW}, @FILE")
+    declared = read_toml_file(path, 'name a TOML file with a line for each column, such as submit_s = "submit_time"')
     return _mapping([(target, _source_text(path, target, value)) for target, value in declared.items()], path)
 
 
@@ -118,5 +120,7 @@ def _source(target: str, words: str) -> Source:
     found = _WITH_UNIT.fullmatch(words)
     if not found:
         return Source(words, text=words)
+    if not found[2].strip():
+        raise ConfigurationError(f"{shown(words)} has an empty unit; leave out the brackets, or name one")
     check_unit(target, found[2].strip())
     return Source(found[1].strip(), found[2].strip(), text=words)
