@@ -51,6 +51,8 @@ def test_assumptions_of_the_cluster_the_demand_and_schedulers() -> None:
         (["elastic_max=2"], "elastic_max needs a share of elastic jobs"),
         (["elastic_jobs=0.1", "elastic_gpu_time=0.1"], "are two shares of elastic jobs; give one"),
         (["fungible=2"], "fungible is 2.0; give a share from 0 to 1"),
+        (["headroom=-1"], "headroom is -1.0; give a share from 0 to 1"),
+        (["interval_s=0"], "interval_s is 0.0; give a number of seconds above 0"),
         (["fungible=much"], "assumption 'fungible=much': give each key once, as fungible=NUMBER"),
         (["fungible=0.1", "fungible=0.2"], "give each key once"),
         (["fungible"], "give each key once"),

@@ -58,10 +58,12 @@ class Assumptions:
     warm_up_s: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("elastic_jobs", "elastic_gpu_time", "fungible"):
+        for name in ("elastic_jobs", "elastic_gpu_time", "fungible", "headroom"):
             share = getattr(self, name)
             if share is not None and not 0 <= share <= 1:
                 raise ConfigurationError(f"{name} is {share}; give a share from 0 to 1")
+        if self.interval_s is not None and not self.interval_s > 0:
+            raise ConfigurationError(f"interval_s is {self.interval_s}; give a number of seconds above 0")
         if self.elastic_jobs is not None and self.elastic_gpu_time is not None:
             raise ConfigurationError("elastic_jobs and elastic_gpu_time are two shares of elastic jobs; give one")
         if self.elastic_max is not None and not 1 <= self.elastic_max < np.inf:
