@@ -162,7 +162,7 @@ def test_a_signal_in_a_destructor_ends_the_run(
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
     monkeypatch.setattr(cli_context, "clock", clock)
     monkeypatch.setattr(control_run.time, "sleep", lambda seconds: pytest.fail("it waits for the next snapshot"))
-    assert run(capsys, "run", "--config", "pools.toml").splitlines()[-1].startswith("1 snapshots")
+    assert run(capsys, "run", "--config", "pools.toml").splitlines()[-1].startswith("1 snapshot")
 
 
 def test_wrong_options_are_named(cluster: ControlCluster, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ import click
 from mirage.cli import cli_context
 from mirage.cli.commands.control.control_folder import control_folder, state_option
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, quantity
 
 if TYPE_CHECKING:
     from mirage.control.adviser import Account, Advice, Adviser
@@ -238,8 +238,8 @@ def _print(advice: Advice, pools: Pools, as_json: bool) -> None:
     numbers = summary(advice.view)
     click.echo(
         f"{at} {numbers['pending']} pending, {numbers['running']} running; {numbers['free_gpus']} of "
-        f"{numbers['gpus']} GPUs free; {numbers['lent_nodes']} nodes lent; {len(advice.steps)} steps, "
-        f"{sum(advice.news)} new"
+        f"{quantity(numbers['gpus'], 'GPU')} free; {quantity(numbers['lent_nodes'], 'node')} lent; "
+        f"{quantity(len(advice.steps), 'step')}, {sum(advice.news)} new"
     )
     for step, new in zip(advice.steps, advice.news, strict=True):
         if new:
@@ -252,7 +252,8 @@ def _print_account(account: Account, as_json: bool) -> None:
         click.echo(json.dumps({"account": found}))
         return
     steps = ", ".join(f"{count} {verb}" for verb, count in found["steps"].items()) or "none"
-    click.echo(f"{account.snapshots} snapshots, {account.without_decision} without a decision; steps: {steps}")
+    snapshots = quantity(account.snapshots, "snapshot")
+    click.echo(f"{snapshots}, {account.without_decision} without a decision; steps: {steps}")
     for why, count in found["refused"].items():
         click.echo(f"{count} would have been refused: {why}")
     if account.started:
