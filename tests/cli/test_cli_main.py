@@ -243,6 +243,15 @@ def test_records_that_are_left_out_are_a_warning_with_their_number_and_the_first
     )
 
 
+def test_a_memory_error_without_a_size_is_one_sentence(monkeypatch, capsys):
+    def exhausted(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(root, "main", exhausted)
+    assert main([]) == 1
+    assert capsys.readouterr().err == ("mirage: error: not enough memory; describe a smaller cluster or less work\n")
+
+
 def test_a_cluster_too_large_for_the_memory_is_refused_in_one_line(tmp_path, capsys):
     path = tmp_path / "jobs.csv"
     path.write_text("job_id,submit_s,elapsed_s,limit_s,nodes\n1,0,60,120,1\n")

@@ -133,7 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo("mirage: interrupted", err=True)
         return INTERRUPTED
     except MemoryError as error:  # numpy's names the size
-        click.echo(f"mirage: error: not enough memory: {error}; describe a smaller cluster or less work", err=True)
+        size = f": {error}" if str(error) else ""
+        click.echo(f"mirage: error: not enough memory{size}; describe a smaller cluster or less work", err=True)
         return FAILED
     except BrokenPipeError:
         discard_stdout()
