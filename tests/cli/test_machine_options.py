@@ -112,6 +112,7 @@ DATABASE = "AccountingStorageType=accounting_storage/slurmdbd\n"
             "Slurm ignores bf_interval=-7 and bf_resolution=0, too small a number, and takes its default",
         ),
         ("SchedulerParameters=bf_interval=-1\n", ""),
+        ("nodes = 4\n", "it has no line of a slurm.conf, so Slurm's defaults are simulated; name the slurm.conf of"),
         (f"{DATABASE}{WEIGHTS}", ""),
         ("PriorityWeightQOS=5\n", ""),
         ("PriorityType=priority/basic\n", ""),

@@ -127,6 +127,7 @@ class MachineOptions:
         from mirage.sim.slurm_conf.slurm_settings import (
             SlurmSettings,
             fair_share_remark,
+            foreign_file_remark,
             ignored_remark,
             read_options,
             small_parameters_remark,
@@ -134,9 +135,9 @@ class MachineOptions:
 
         if self.slurm_conf is not None:
             options = read_options(self.slurm_conf)
-            remarks = [remark(options) for remark in (ignored_remark, fair_share_remark, small_parameters_remark)]
-            for remark in filter(None, remarks):
-                click.echo(f"mirage: {self.slurm_conf}: {remark}", err=True)
+            for remark in (foreign_file_remark, ignored_remark, fair_share_remark, small_parameters_remark):
+                if text := remark(options):
+                    click.echo(f"mirage: {self.slurm_conf}: {text}", err=True)
             found = SlurmSettings.from_options(options, self.slurm_conf)
         else:
             found = SlurmSettings.lonestar6() if self.settings == "lonestar6" else SlurmSettings()

@@ -213,6 +213,11 @@ _TRES_WEIGHTS = {"gres/gpu": "weight_gpus", "cpu": "weight_cpus"}
 _PRIORITY_TIMES = {"prioritydecayhalflife": "half_life_s", "prioritymaxage": "max_age_s"}
 _ENFORCE_LIMITS = {"limits", "safe", "all"}
 _CREDENTIAL = re.compile(r"cred_expire=(\d+)", re.IGNORECASE)
+_PREFIXES = (
+    "accounting", "auth", "cluster", "control", "job", "nodename", "partitionname", "preempt", "priority", "scheduler",
+    "select", "slurm",
+)  # fmt: skip
+"""Beginnings of options, of which each ``slurm.conf``, also a part of one, has some."""
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*$", re.IGNORECASE)
 _OPTION = re.compile(r"\s*([A-Za-z]+)\s*=\s*(\S.*?)\s*$")
 
@@ -270,6 +275,17 @@ def ignored_remark(options: Mapping[str, str]) -> str:
         f"Slurm ignores {' and '.join(names)} without AccountingStorageType=accounting_storage/slurmdbd; add that line "
         "if the cluster has slurmdbd"
     )
+
+
+def foreign_file_remark(options: Mapping[str, str]) -> str:
+    """That a file has nothing of a ``slurm.conf``; empty if it has.
+
+    Args:
+        options: Keys in lower case.
+    """
+    if any(key.startswith(_PREFIXES) for key in options):
+        return ""
+    return "it has no line of a slurm.conf, so Slurm's defaults are simulated; name the slurm.conf of the controller"
 
 
 def small_parameters_remark(options: Mapping[str, str]) -> str:
