@@ -10,7 +10,7 @@ import pytest
 
 from mirage.agent.paths import Home
 from mirage.agent.service import install_unit, start, systemd_unit
-from mirage.errors import StoreError
+from mirage.errors import ConfigurationError, StoreError
 
 SECRET = {"MIRAGE_STORE": "postgresql://ada:50%20off@db/x", "PATH": "/bin", "SHELL": "/bin/zsh"}
 
@@ -55,6 +55,24 @@ def test_only_its_owner_may_read_a_unit(tmp_path, monkeypatch):
     assert output.read_text().splitlines() == [
         "--user daemon-reload", "--user enable mirage-agent.service", "--user restart mirage-agent.service",
     ]  # fmt: skip
+
+
+def test_a_unit_that_does_not_start_is_as_before(tmp_path, monkeypatch):
+    units = tmp_path / "systemd" / "user"
+    unit, enabled = units / "mirage-agent.service", units / "default.target.wants" / "mirage-agent.service"
+    (tmp_path / "systemctl").write_text(
+        f'#!/bin/sh\n[ "$2" != enable ] || {{ mkdir -p {enabled.parent}; ln -sf {unit} {enabled}; }}\n'
+        'if [ "$2" = restart ]; then echo Failed to connect to bus >&2; exit 1; fi\n'
+    )
+    (tmp_path / "systemctl").chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    for before in (None, "[Unit]\n"):
+        if before is not None:
+            unit.write_text(before)
+        with pytest.raises(ConfigurationError, match=r"restart mirage-agent\.service: Failed to connect to bus; there"):
+            install_unit({**SECRET, "XDG_CONFIG_HOME": str(tmp_path)})
+        assert (unit.read_text() if unit.exists() else None) == before
+        assert enabled.is_symlink() == (before is not None)
 
 
 ODD = {

@@ -157,13 +157,37 @@ def install_unit(environment: Mapping[str, str]) -> Path:
     Its environment may name another folder. Only its owner may read it: it may contain a password of the store.
 
     Raises:
-        ConfigurationError: There is no systemd for users on this host.
+        ConfigurationError: There is no systemd for users on this host; the unit is then as it was before.
     """
-    unit = user_units(environment) / UNIT
-    write_atomically(unit, systemd_unit(environment).encode(), 0o600)
-    for words in (("daemon-reload",), ("enable", UNIT), ("restart", UNIT)):
-        run_systemctl(*words)
-    return unit
+    return install_units(environment, {UNIT: systemd_unit(environment)}, UNIT)
+
+
+def install_units(environment: Mapping[str, str], units: Mapping[str, str], started: str) -> Path:
+    """Write units of systemd, then enable and start one of them; returns its file.
+
+    Args:
+        units: Texts of the units, by name.
+        started: The unit to start.
+
+    Raises:
+        ConfigurationError: There is no systemd for users on this host; the units are then as they were before.
+    """
+    folder = user_units(environment)
+    before = {name: (folder / name).read_bytes() if (folder / name).exists() else None for name in units}
+    try:
+        for name, text in units.items():
+            write_atomically(folder / name, text.encode(), 0o600)
+        for words in (("daemon-reload",), ("enable", started), ("restart", started)):
+            run_systemctl(*words)
+    except ConfigurationError:
+        for name, known in before.items():
+            if known is not None:
+                write_atomically(folder / name, known, 0o600)
+                continue
+            for path in (folder / name, *folder.glob(f"*.wants/{name}")):
+                path.unlink(missing_ok=True)
+        raise
+    return folder / started
 
 
 def user_units(environment: Mapping[str, str]) -> Path:

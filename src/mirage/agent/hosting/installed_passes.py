@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirage.agent.paths import Home
-from mirage.agent.service import needed_exports, quoted_in_unit, run_systemctl, user_units
+from mirage.agent.service import install_units, needed_exports, quoted_in_unit, run_systemctl, user_units
 from mirage.atomic_file import write_atomically
 from mirage.duration import HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError
@@ -218,24 +218,7 @@ def install_timer(environment: Mapping[str, str], home: Home, every_s: int) -> P
     Raises:
         ConfigurationError: There is no systemd for users on this host; the units are then as they were before.
     """
-    folder = user_units(environment)
-    units = pass_units(home, every_s)
-    before = {name: (folder / name).read_bytes() if (folder / name).exists() else None for name in units}
-    try:
-        for name, text in units.items():
-            write_atomically(folder / name, text.encode(), 0o600)
-        run_systemctl("daemon-reload")
-        run_systemctl("enable", PASS_TIMER)
-        run_systemctl("restart", PASS_TIMER)
-    except ConfigurationError:
-        for name, known in before.items():
-            if known is not None:
-                write_atomically(folder / name, known, 0o600)
-            else:
-                (folder / name).unlink(missing_ok=True)
-                (folder / WANTS / name).unlink(missing_ok=True)
-        raise
-    return folder / PASS_TIMER
+    return install_units(environment, pass_units(home, every_s), PASS_TIMER)
 
 
 def has_timer(environment: Mapping[str, str]) -> bool:
