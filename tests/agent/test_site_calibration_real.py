@@ -43,10 +43,10 @@ AGENT = """
 from mirage.agent.background import calibration
 from mirage.cli import main
 
-calibration.NICE = 0
-raise SystemExit(main(["agent", "run", "--poll", "2s", "--calibrate-every", "10s", "--log-json"]))
+calibration.NICE, calibration.DAY_S = 0, 10
+raise SystemExit(main(["agent", "run", "--poll", "2s", "--calibrate-every", "1h", "--log-json"]))
 """
-"""An agent that lets nobody go first: on a busy machine the other tests would never let the calibration end."""
+"""An agent that calibrates within ten seconds and lets nobody go first: a busy machine would never let it end."""
 POLICIES = ("reactive", "lead:2", "lead:11")
 ENDED = 3
 """Slurm's number of COMPLETED (slurm.h, enum job_states)."""

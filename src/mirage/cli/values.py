@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage.duration import UNLIMITED_S, parse_duration_s
+from mirage.duration import UNLIMITED_S, format_duration, parse_duration_s
 from mirage.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
@@ -21,14 +21,17 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer c
 
     Args:
         least_s: The shortest accepted duration.
+        most_s: The longest one.
         limited: Whether UNLIMITED is refused.
-        with_unit: Whether a bare number is refused; Slurm counts minutes, and here seconds are usual.
+        with_unit: Whether a bare number but 0 is refused; Slurm counts minutes, and here seconds are usual.
     """
 
     name = "duration"
 
-    def __init__(self, least_s: int = 0, *, limited: bool = False, with_unit: bool = False) -> None:
-        self.least_s, self.limited, self.with_unit = least_s, limited, with_unit
+    def __init__(
+        self, least_s: int = 0, most_s: int = UNLIMITED_S, *, limited: bool = False, with_unit: bool = False
+    ) -> None:
+        self.least_s, self.most_s, self.limited, self.with_unit = least_s, most_s, limited, with_unit
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Seconds of the text."""
@@ -42,10 +45,12 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer c
             self.fail(str(error), param, ctx)
         if seconds < self.least_s:
             self.fail(f"{shown(value)} is too short; at least {self.least_s} s", param, ctx)
-        if self.with_unit and value.strip().isdecimal():
+        if self.with_unit and seconds and value.strip().isdecimal():
             self.fail(f"{shown(value)} has no unit; write {value.strip()}s or {value.strip()}m", param, ctx)
         if self.limited and seconds >= UNLIMITED_S:
             self.fail(f"{shown(value)} never ends; give a time that does", param, ctx)
+        if seconds > self.most_s:
+            self.fail(f"{shown(value)} is too long; at most {format_duration(self.most_s)}", param, ctx)
         return seconds
 
 

@@ -15,11 +15,12 @@ import pytest
 from mirage.agent.agent import Agent
 from mirage.agent.chain.create import store_new_chain
 from mirage.agent.hosting.installed_passes import entry_text, pass_script
-from mirage.agent.hosting.pass_memory import PassMemory
+from mirage.agent.hosting.pass_memory import LONGEST_EVERY_S, SHORTEST_EVERY_S, PassMemory
 from mirage.agent.model import ChainSpec
 from mirage.agent.monitoring.outage import STORE, OutageWatch
 from mirage.agent.paths import private_folder
 from mirage.agent.settings import AgentSettings
+from mirage.agent.site_file import LONGEST_LEAST_POLL_S
 from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.cli import cli_context as cluster
@@ -173,6 +174,10 @@ def test_a_recovery_reports_each_chain_and_what_was_not_recovered(
     ("words", "message"),
     [
         (["--poll", "30"], "'--poll': '30' has no unit; write 30s or 30m"),
+        (["--poll", "90"], "'--poll': '90' has no unit; write 90s or 90m"),
+        (["--poll", f"{LONGEST_LEAST_POLL_S + 1}s"], "'--poll': '1801s' is too long; at most 00:30:00"),
+        (["--command-timeout", "3h"], "'--command-timeout': '3h' is too long; at most 02:00:00"),
+        (["--calibrate-every", "1"], "'--calibrate-every': '1' has no unit; write 1s or 1m"),
         (["--metrics-port", "70000"], "'--metrics-port': 70000 is not in the range 1<=x<=65535."),
         (["--command-timeout", "0s"], "'--command-timeout': '0s' is too short; at least 1 s"),
         (
@@ -187,6 +192,19 @@ def test_settings_that_cannot_be_are_refused_before_anything_runs(
 ) -> None:
     assert main(["agent", "run", *words]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"Error: Invalid value for {message}"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "--calibrate-every", "59m"], "--calibrate-every is too short; give at least 1h, or 0 for never"),
+        (["once", "--every", f"{SHORTEST_EVERY_S - 1}s"], "'--every': '59s' is too short; at least 60 s"),
+        (["once", "--every", f"{LONGEST_EVERY_S + 1}s"], "'--every': '7201s' is too long; at most 02:00:00"),
+    ],
+)
+def test_intervals_have_bounds(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agent", *words]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith(message)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from mirage.cli.commands.agent.foreground_agent import (
     patient_settings,
 )
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.cli.values import DURATION_WITH_UNIT
+from mirage.cli.values import DURATION_WITH_UNIT, Duration
+from mirage.duration import HOUR_S, MINUTE_S
 from mirage.errors import quantity
 
 
@@ -29,8 +30,8 @@ from mirage.errors import quantity
     "--every",
     "every_s",
     metavar="TIME",
-    type=DURATION_WITH_UNIT,
-    help="Time between passes. [default: that of the last passes]",
+    type=Duration(MINUTE_S, 2 * HOUR_S, limited=True, with_unit=True),  # the bounds of hosting.pass_memory
+    help="Time between passes, from 1m to 2h. [default: that of the last passes]",
 )
 @click.option(
     "--stay",

@@ -20,7 +20,8 @@ from mirage.cli.commands.agent.foreground_agent import (
     patient_settings,
 )
 from mirage.cli.options import CONTEXT, examples
-from mirage.cli.values import DURATION, DURATION_WITH_UNIT, IntegerRange
+from mirage.cli.values import Duration, IntegerRange
+from mirage.duration import HOUR_S, MINUTE_S
 from mirage.errors import SlurmError
 
 if TYPE_CHECKING:
@@ -39,7 +40,11 @@ MOST_SKEW_S = 10
     ),
 )
 @click.option(
-    "--poll", "poll_s", metavar="TIME", type=DURATION_WITH_UNIT, help="Time between polls of the queue, such as 30s."
+    "--poll",
+    "poll_s",
+    metavar="TIME",
+    type=Duration(1, 30 * MINUTE_S, limited=True, with_unit=True),  # with a longer one it cannot hand over
+    help="Time between polls of the queue, such as 30s; at most 30m.",
 )
 @click.option(
     "--metrics-port", metavar="PORT", type=IntegerRange(1, 65_535), help="Serve Prometheus metrics on 127.0.0.1."
@@ -50,9 +55,9 @@ MOST_SKEW_S = 10
     "--calibrate-every",
     "calibrate_every_s",
     metavar="TIME",
-    type=DURATION,
+    type=Duration(limited=True, with_unit=True),
     envvar="MIRAGE_CALIBRATE_EVERY",
-    help="Interval of fitting the simulator to this cluster, in the background; 0 for never. [7d]",
+    help="Interval of fitting the simulator to this cluster, in the background: at least 1h, or 0 for never. [7d]",
 )
 @log_format
 @click.option("--standby", is_flag=True, help="Wait while another agent runs; take over when its lease expires.")
@@ -91,6 +96,8 @@ def run(
 
     if host is not None and not host.strip():
         raise click.UsageError("--ssh is empty; name a host, or leave the option out")
+    if calibrate_every_s and calibrate_every_s < HOUR_S:
+        raise click.UsageError("--calibrate-every is too short; give at least 1h, or 0 for never")
     start_logging(as_json=log_json, files=cluster.home().logs)
     site = read_site_files(os.environ, _connect(host) if host else None)
     settings = AgentSettings()

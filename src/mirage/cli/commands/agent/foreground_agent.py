@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli import cli_context as cluster
-from mirage.cli.values import DURATION_WITH_UNIT
+from mirage.cli.values import Duration
+from mirage.duration import HOUR_S
 
 if TYPE_CHECKING:
     from mirage.agent.agent import Agent
@@ -52,7 +53,7 @@ command_timeout = click.option(
     "--command-timeout",
     "timeout_s",
     metavar="TIME",
-    type=DURATION_WITH_UNIT,
+    type=Duration(1, 2 * HOUR_S, limited=True, with_unit=True),
     help="Kill a Slurm command after this time. [60s]",
 )
 
