@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 SITE_FILE = Path("/etc/mirage/site.toml")
 """The administrator's file."""
 
+_NAME = re.compile(r"[^\s,]+")
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 LONGEST_LEAST_POLL_S = 1800
@@ -211,7 +212,12 @@ def read_site_file(path: Path) -> SiteFile:
 def _duration_s(value: object) -> int:
     if not isinstance(value, str):
         raise TypeError('a duration is a text, such as "2m" or "00:45:00"')
-    return parse_duration_s(value)
+    seconds, word = parse_duration_s(value), value.strip()
+    if word == "-1":  # Slurm's word for no limit, and here a slip
+        raise ValueError("it is negative; leave the rule out where there is no limit")
+    if seconds and word.isdecimal():
+        raise ValueError(f'it has no unit; write "{word}s" or "{word}m"')
+    return seconds
 
 
 def _least_poll_s(value: object) -> int:
@@ -228,19 +234,21 @@ def _count(value: object) -> int:
 
 
 def _text(value: object) -> str:
-    if not isinstance(value, str) or "\n" in value:
+    if not isinstance(value, str) or not value.isprintable():
         raise TypeError("it is one line of text")
     return value
 
 
 def _names(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
-        raise TypeError('it is a list of names: ["debug"]')
+    if not isinstance(value, list) or not all(isinstance(name, str) and _NAME.fullmatch(name) for name in value):
+        raise TypeError('it is a list of names, one a text: ["debug", "short"]')
     return tuple(value)
 
 
 def _hosts(value: object) -> tuple[str, ...]:
-    hosts = tuple(host for names in _names(value) for host in expand_hosts(names))
+    if not isinstance(value, list) or not all(isinstance(names, str) and expand_hosts(names) for names in value):
+        raise TypeError('it is a list of names of hosts: ["login[1-4]"]')
+    hosts = tuple(host for names in value for host in expand_hosts(names))
     for host in hosts:
         if not _HOST.fullmatch(host):
             raise ValueError(f'{shown(host)} is no name of a host; write names and ranges: ["login[1-4]"]')
