@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mirage.agent.paths import Home
-from mirage.errors import StoreError
+from mirage.errors import ConfigurationError, StoreError
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +45,16 @@ def test_what_we_make_is_closed_to_others_and_so_are_folders_above_that_were_mis
     made(tmp_path / "a" / "b" / "home")
     assert modes(tmp_path / "a" / "b" / "home") == CLOSED
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("name", ["~/mirage", "mirage", "./mirage"])
+def test_a_folder_that_depends_on_the_working_directory_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match=f"MIRAGE_HOME is '{re.escape(name)}', .*; write an absolute path"):
+        Home.of({"MIRAGE_HOME": name, "HOME": str(tmp_path)})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_was_open_is_closed_but_the_folder_itself_is_its_owner_s(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class Home:
         """The folder and the store that the environment names.
 
         Raises:
-            ConfigurationError: The store is in memory, or its path is relative.
+            ConfigurationError: The store is in memory, or a path is relative.
             StoreError: The folder cannot be created.
         """
         url = environment.get("MIRAGE_STORE", "")
@@ -137,8 +137,18 @@ class Home:
 
 
 def folder_of(environment: Mapping[str, str]) -> Path:
-    """The folder from the environment, which may not exist."""
-    return Path(environment.get("MIRAGE_HOME") or Path(environment.get("HOME") or "~").expanduser() / ".mirage")
+    """The folder from the environment, which may not exist.
+
+    Raises:
+        ConfigurationError: Its path is relative, as with a quoted ``~``.
+    """
+    named = environment.get("MIRAGE_HOME", "")
+    if named and not Path(named).is_absolute():
+        raise ConfigurationError(
+            f"MIRAGE_HOME is {shown(named)}, but all commands and the agent must find the same folder; write an "
+            "absolute path, or ~/FOLDER without quotes"
+        )
+    return Path(named or Path(environment.get("HOME") or "~").expanduser() / ".mirage")
 
 
 def private_folder(folder: Path) -> None:
