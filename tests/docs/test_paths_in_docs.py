@@ -35,3 +35,11 @@ def test_every_row_of_a_table_has_the_cells_of_its_header() -> None:
 
 def test_pages_name_files_of_the_project() -> None:
     assert len({path for page in DOCUMENTS for path in PATH.findall(page.read_text(encoding="utf-8"))}) > 40
+
+
+def test_folders_that_the_environment_names_are_documented() -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    page = (ROOT / "docs" / "how-to" / "command-line.md").read_text(encoding="utf-8")
+    names = set(re.findall(r'\.get\("(XDG_\w+_HOME)"', source))
+    assert len(names) == 2
+    assert [name for name in sorted(names) if f"| `{name}` |" not in page] == []
