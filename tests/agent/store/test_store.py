@@ -404,6 +404,27 @@ def test_a_store_that_cannot_be_opened_reports_so(bad: str, error: type[Exceptio
     assert "\n" not in str(reported.value)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("links SET state = 'runing'", "the state of link 1 of chain number 1 is 'runing', and none of planned, held,"),
+        ("links SET outcome = 99", "the outcome of link 1 of chain number 1 is 99, and none of"),
+        ("chains SET state = 'on'", "the state of chain train is 'on', and none of active, paused, ending,"),
+        ("chains SET edits = 1, spec = '{}'", "it has no 'submission'"),
+    ],
+)
+def test_a_value_changed_by_hand_is_named(store: SqlStore, url: str, change: str, message: str) -> None:
+    store.add_chain("train", SPEC, 100)
+    assert len(store.chains()) == len(store.links()) == 1
+    with store.engine.begin() as connection:
+        connection.execute(sa.text(f"UPDATE {change}"))
+    with pytest.raises(StoreError) as reported:
+        store.chains(), store.links()
+    assert message in str(reported.value)
+    assert "undo that change" in str(reported.value)
+    assert ("mirage agent recover --from-backup 1" in str(reported.value)) == url.startswith("sqlite")
+
+
 def test_a_file_that_is_no_store_reports_so(tmp_path: Path, opened) -> None:
     (tmp_path / "store.db").write_text("Dear diary, " * 500)
     with pytest.raises(StoreError, match="not a database; there is no sound backup; `mirage agent recover`"):

@@ -16,7 +16,7 @@ from mirage.agent.store.backup import EVERY_S, advice, back_up, backup_path, dam
 from mirage.agent.store.migrations import NEWEST, upgrade, version_of
 from mirage.agent.store.store_file import path_of, refuse_anew
 from mirage.duration import MINUTE_S
-from mirage.errors import StoreError, one_line
+from mirage.errors import StoreError, one_line, reason
 
 log = logging.getLogger("mirage.agent")
 
@@ -26,6 +26,7 @@ RETRY_S = 5 * MINUTE_S
 _MIGRATION_LOCK = 7_241_920_346  # any number, but the same in every agent
 
 _DAMAGED = "restore a copy of it in its place, or name another with MIRAGE_STORE"
+_CHANGED = "undo that change, or restore a backup: mirage agent stop, then mirage agent recover --from-backup 1"
 _REMEDIES = (
     (("disk is full", "disk full", "no space left", "quota exceeded"), "make room on its disk and try again"),
     (("is locked", "lock timeout"), "another process has locked it for long; end that one, or try again"),
@@ -129,7 +130,13 @@ class Database:
     def _reading(self) -> Iterator[Connection]:
         with self._translated_errors(), self.engine.connect() as connection:
             connection.info["writes"] = False
-            yield connection
+            try:
+                yield connection
+            except (ValueError, KeyError, TypeError) as error:
+                raise StoreError(
+                    f"the store {self.engine.url} has a value that another program has changed: {reason(error)}; "
+                    f"{'undo that change' if self.path is None else _CHANGED}"
+                ) from error
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:

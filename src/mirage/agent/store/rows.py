@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from enum import Enum
 from pathlib import PurePath
 from typing import Any
 
 import sqlalchemy as sa
 
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, Link, LinkState
+from mirage.errors import shown
 from mirage.job_state import JobState
 from mirage.slurm.records import Submission
 
@@ -60,13 +62,30 @@ def settable(table: sa.Table, columns: dict[str, object]) -> dict[str, object]:
 def chain_of(row: dict[str, Any], spec: ChainSpec) -> Chain:
     """A chain."""
     fields = {_FIELDS.get(column, column): value for column, value in row.items()}
-    return Chain(**{**fields, "state": ChainState(row["state"])}, spec=spec)
+    state = _known(ChainState, row["state"], f"the state of chain {row['name']}")
+    return Chain(**{**fields, "state": state}, spec=spec)
 
 
 def link_of(row: Any) -> Link:
     """A link."""
     earlier = tuple(tuple(run) for run in row["earlier"])
-    return Link(**{**row, "state": LinkState(row["state"]), "outcome": JobState(row["outcome"]), "earlier": earlier})
+    what = f"of link {row['number']} of chain number {row['chain']}"
+    state, outcome = (
+        _known(kind, row[name], f"the {name} {what}") for name, kind in (("state", LinkState), ("outcome", JobState))
+    )
+    return Link(**{**row, "state": state, "outcome": outcome, "earlier": earlier})
+
+
+def _known(kind: type[Enum], value: Any, what: str) -> Any:
+    """The member of an enumeration.
+
+    Raises:
+        ValueError: There is none of this value.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        raise ValueError(f"{what} is {shown(value)}, and none of {', '.join(str(one.value) for one in kind)}") from None
 
 
 def spec_to_json(spec: ChainSpec) -> dict[str, Any]:

@@ -210,7 +210,7 @@ class SqlStore(LeasedDatabase):
                 wanted = sa.select(chains.c.id, chains.c.name, chains.c.spec, chains.c.edits)
                 for number, name, spec, edits in connection.execute(wanted.where(chains.c.id.in_(new))):
                     self._specs[number] = edits, spec_from_json(spec, name)
-        return [chain_of(row, self._specs[row["id"]][1]) for row in rows]
+            return [chain_of(row, self._specs[row["id"]][1]) for row in rows]
 
     def chain(self, name: str) -> Chain:
         """The chain with a name."""
