@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mirage.agent.model import DecisionRecord, EventRecord, Link, LinkState
+from mirage.agent.model import ChainState, DecisionRecord, EventRecord, Link, LinkState
 from mirage.agent.monitoring.outage import SLURM, STORE, OutageWatch
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.lease import holder_name
@@ -161,6 +161,35 @@ def test_log(type_: Type) -> None:
         "chain": 1, "link": 0, "time_s": NOW_S - 20_000, "kind": "created", "detail": "by ada",
     }  # fmt: skip
     assert type_("chain", "log", "train")[0] == ""
+
+
+def test_a_log_is_followed_until_the_chain_is_done(
+    type_: Type, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert type_("chain", "log", "-f", "train-old") == (
+        "", "mirage: chain train-old is done: 3 links ran; no further event follows\n",
+    )  # fmt: skip
+    changes: list[Callable[[], object]] = [
+        lambda: store.change_chain(1, EventRecord(1, 2, NOW_S, "ended", "job 102")),
+        lambda: store.change_chain(1, EventRecord(1, 0, NOW_S, "done", "at last"), state=ChainState.DONE),
+    ]
+    monkeypatch.setattr(time, "sleep", lambda _: changes.pop(0)())
+    out, err = type_("chain", "log", "-f", "serve")
+    assert [line.split()[-1] for line in out.splitlines()[-2:]] == ["102", "last"]
+    assert err == "mirage: chain serve is done; no further event follows\n"
+
+
+def test_a_log_is_followed_until_the_chain_is_removed(
+    type_: Type, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def remove(_: float) -> None:
+        store.change_chain(1, state=ChainState.DONE)
+        store.remove_chain(1)
+
+    monkeypatch.setattr(time, "sleep", remove)
+    out, err = type_("chain", "log", "-f", "serve")
+    assert len(out.splitlines()) == 3
+    assert err == "mirage: chain serve was removed; no further event follows\n"
 
 
 def test_explain_reports_the_last_decision_with_all_its_numbers(type_: Type) -> None:

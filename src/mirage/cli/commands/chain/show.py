@@ -59,7 +59,7 @@ def show(name: str, as_json: bool) -> None:
     context_settings=CONTEXT, epilog=examples("mirage chain log train-k3f9", "mirage chain log serve --follow")
 )
 @click.argument("name")
-@click.option("-f", "--follow", is_flag=True, help="Wait for further events, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for further events, until the chain is done.")
 @json_output
 def log(name: str, follow: bool, as_json: bool) -> None:
     """Print the events of chain NAME, one per line."""
@@ -67,11 +67,16 @@ def log(name: str, follow: bool, as_json: bool) -> None:
         chain = find(store, name)
         shown = 0
         while True:
+            known = next((one for one in store.chains() if one.id == chain.id), None)  # before its last events
             events = store.events(chain.id)
             for event in events[shown:]:
                 click.echo(json.dumps(asdict(event)) if as_json else _line(event))
             shown = len(events)
             if not follow:
+                return
+            if known is None or known.state.value == "done":
+                why = "was removed" if known is None else f"is done{known.why and f': {one_line(known.why)}'}"
+                click.echo(f"mirage: chain {chain.name} {why}; no further event follows", err=True)
                 return
             time.sleep(2)
 
