@@ -42,6 +42,35 @@ def test_without_slurm_it_names_where_to_go(
     assert "there is no sbatch here; run this on a login node" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("--after", "9h", "-t", "10"),
+            "--after 09:00:00 and the lead of 00:02:00 are longer than the time limit 00:10:00: a link is",
+        ),
+        (("--after", "9m", "--grace", "61s", "-t", "10"), "--after 00:09:00 and the lead of 00:01:01 are longer than"),
+        (("--after", "UNLIMITED"), "'--after': 'UNLIMITED' never ends"),
+        (("--grace", "UNLIMITED"), "'--grace': 'UNLIMITED' never ends"),
+        (("--patience", "infinite"), "'--patience': 'infinite' never ends"),
+    ],
+)
+def test_a_warning_that_no_link_would_get_is_refused(
+    words: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    (tmp_path / "job.sh").write_text("#!/bin/bash\ntrue\n")
+    (tmp_path / "sbatch").write_text("#!/bin/sh\ntouch called\nexit 1\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("MIRAGE_HOME", str(tmp_path / "home"))
+    assert main(["rehearse", *words, "job.sh"]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "called").exists()
+    assert not (tmp_path / "home").exists()
+
+
 @pytest.mark.parametrize(("words", "minutes"), [((), "14"), (("--patience", "20m", "--grace", "1m"), "23")])
 def test_the_jobs_end_and_are_warned_by_the_rehearsal_alone(
     words: tuple[str, ...], minutes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

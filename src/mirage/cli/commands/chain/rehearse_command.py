@@ -17,8 +17,9 @@ from click.core import ParameterSource
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.framework_option import framework_option, with_preset
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, caller
-from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.cli.values import DURATION, POSITIVE_DURATION
+from mirage.cli.options import CONTEXT, examples, is_given, json_output
+from mirage.cli.values import LIMITED_DURATION, Duration
+from mirage.duration import format_duration
 from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -47,13 +48,13 @@ REPLACED = ("signal", "time-min", "dependency")
 @framework_option("Preset to submit with, as in `mirage submit`; auto: by the script. [default: the script as it is]")
 @click.option(
     "--grace",
-    type=POSITIVE_DURATION,
+    type=LIMITED_DURATION,
     metavar="TIME",
     help="Time from the warning to the end of the first job. [default: that of --signal or of the preset, or 2m]",
 )
 @click.option(
     "--after",
-    type=DURATION,
+    type=Duration(limited=True),
     default="20s",
     show_default=True,
     metavar="TIME",
@@ -61,7 +62,7 @@ REPLACED = ("signal", "time-min", "dependency")
 )
 @click.option(
     "--patience",
-    type=POSITIVE_DURATION,
+    type=LIMITED_DURATION,
     default="30m",
     show_default=True,
     metavar="TIME",
@@ -107,8 +108,14 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
     request, applied, reasons = with_preset(ctx, words, request)
     for line in (*request.remarks, *(reasons if applied is not None else ())):
         click.echo(line, err=True)
-    grace_s = words["grace"] or default_grace_s(limit_s(request.given))
+    limit = limit_s(request.given)
+    grace_s = words["grace"] or default_grace_s(limit)
     name, to_batch_shell, lead_s = warning_of(own_signal, words.get("signal_previous") or "USR2", grace_s)
+    if is_given("after") and limit is not None and words["after"] + (own_grace_s or lead_s) > limit:
+        raise click.UsageError(
+            f"--after {format_duration(words['after'])} and the lead of {format_duration(own_grace_s or lead_s)} are "
+            f"longer than the time limit {format_duration(limit)}: a link is warned before; give a shorter --after"
+        )
     own_patience = ctx.get_parameter_source("patience") is not ParameterSource.DEFAULT
     has_wrapper = applied is not None and applied.script != script_as_given
     plan = RehearsalPlan(
