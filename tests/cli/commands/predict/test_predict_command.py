@@ -324,6 +324,20 @@ def test_without_a_controller_it_reports_what_to_do(terminal: Terminal, words: l
     assert "Unable to contact slurm controller" in slurms
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-t", "soon", "serve.sh"], "--time: 'soon' is no duration"),
+        (["--compare", "--time", "4h,soon", "serve.sh"], "--time: 'soon' is no duration"),
+        (["--compare", "--nodes", "1,many", "serve.sh"], "'many' is no number of nodes; write --nodes=1,2,4"),
+    ],
+)
+def test_options_are_checked_before_slurm_is_queried(terminal: Terminal, words: list[str], message: str) -> None:
+    terminal.served.close()
+    terminal.type(*words, status=1)
+    assert f"error: {message}" in terminal.stderr
+
+
 def test_stored_promises_are_shown_without_a_controller(terminal: Terminal) -> None:
     late_promises(terminal, ("serve.sh",), 3)
     terminal.served.close()

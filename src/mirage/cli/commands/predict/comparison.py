@@ -13,9 +13,9 @@ import click
 
 from mirage.cli.commands.predict.faithfulness import faithfulness_note, faithfulness_record
 from mirage.cli.commands.predict.reported_prediction import corrected, limit_record, moments, utc, waits_record
-from mirage.cli.commands.predict.requested_job import RequestedJob, slurms_estimate
+from mirage.cli.commands.predict.requested_job import RequestedJob, node_count, slurms_estimate
 from mirage.duration import UNLIMITED_S, parse_limit_s
-from mirage.errors import ConfigurationError, SlurmRefused, UnknownName
+from mirage.errors import SlurmRefused, UnknownName
 
 if TYPE_CHECKING:
     from mirage.cli.commands.predict.cluster_now import ClusterNow
@@ -33,14 +33,14 @@ def offers_for(now: ClusterNow, requested: RequestedJob, size: RequestedSize) ->
     """Returns the request itself, and the offers, which include it, by start.
 
     Raises:
-        ConfigurationError: The request does not fit the cluster, or a value of a list cannot be read.
+        ConfigurationError: The request does not fit the cluster.
         UnknownName: There is no such partition.
     """
     from mirage.predict.start.offers import compare, limits_to_try
 
     places = requested.lists.get("partition") or _usable_partitions(now, requested, size)
     limits = [parse_limit_s(text) for text in requested.lists.get("time", ())] or limits_to_try(size.limit_s)
-    nodes = [_count(text) for text in requested.lists.get("nodes", ())] or [size.nodes]
+    nodes = [node_count(text) for text in requested.lists.get("nodes", ())] or [size.nodes]
     longest = {partition.name: partition.max_time_s for partition in now.machine.partitions}
     for place in places:
         if place not in longest:
@@ -61,7 +61,7 @@ def _report_left_out(now: ClusterNow, requested: RequestedJob, offered: list[Job
     """Prints the values of the lists that are in no offer."""
     places = now.names.codes["partition"]
     found: dict[str, tuple[Callable[[str], int], set[int]]] = {
-        "nodes": (_count, {request.nodes for request in offered}),
+        "nodes": (node_count, {request.nodes for request in offered}),
         "time": (parse_limit_s, {request.limit_s for request in offered}),
         "partition": (places.__getitem__, {request.partition for request in offered}),
     }
@@ -79,12 +79,6 @@ def _usable_partitions(now: ClusterNow, requested: RequestedJob, size: Requested
             slurms_estimate(now.client, requested, partition=partition.name)
             usable.append(partition.name)
     return usable
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 10**7):
-        raise ConfigurationError(f"{text!r} is no number of nodes; write --nodes=1,2,4")
-    return int(text)
 
 
 def show(

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirage.duration import format_duration
-from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
+from mirage.duration import format_duration, parse_limit_s
+from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable, shown
 from mirage.text_file import unreadable
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def read_request(words: list[str], *, comparing: bool) -> RequestedJob:
         comparing: Whether lists of nodes, limits and partitions are to be compared.
 
     Raises:
-        ConfigurationError: The script cannot be read, an option is not one of sbatch, or the job is heterogeneous.
+        ConfigurationError: The script cannot be read, an option is not one of sbatch, a limit or a number of a list
+            cannot be read, or the job is heterogeneous.
     """
     from mirage.slurm.sbatch_options import from_environment, parse_sbatch
     from mirage.slurm.text.batch_script import directives
@@ -76,7 +77,25 @@ def read_request(words: list[str], *, comparing: bool) -> RequestedJob:
             if len(values) > 1:
                 lists[name] = values
                 chosen[name] = declared[name] if declared.get(name) in values else values[0]
+    for limit in lists.get("time") or filter(None, [{**declared, **chosen}.get("time")]):
+        try:
+            parse_limit_s(limit)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"--time: {error}") from error
+    for number in lists.get("nodes", ()):
+        node_count(number)
     return RequestedJob(script or "", arguments, chosen, {**declared, **chosen}, lists)
+
+
+def node_count(text: str) -> int:
+    """Returns the number of nodes of a value in a list.
+
+    Raises:
+        ConfigurationError: It is no number of nodes.
+    """
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 10**7):
+        raise ConfigurationError(f"{shown(text)} is no number of nodes; write --nodes=1,2,4")
+    return int(text)
 
 
 def _read_script(script: str | None) -> bytes:
@@ -99,7 +118,6 @@ def slurms_estimate(client: SlurmClient, requested: RequestedJob, **instead: str
     Raises:
         SlurmRefused: Slurm would not accept the job.
     """
-    from mirage.duration import parse_limit_s
     from mirage.slurm.records import Submission
     from mirage.slurm.text.start_estimate import read_estimate
 
