@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -326,6 +327,24 @@ def test_a_poll_costs_at_most_two_commands(make) -> None:
     before = world.slurm.commands
     world.agent.cycle()
     assert world.slurm.commands - before <= 2
+
+
+def test_jobs_that_ended_after_the_nodes_were_read_are_not_hidden(make, monkeypatch) -> None:
+    world = make()
+    world.add()
+    world.live(HOUR_S)
+    observe, agent = world.slurm.observe, world.agent
+    assert any(job.user != world.slurm.user for job in observe().jobs)
+    assert agent.poller.machine is not None
+    read_s = agent.poller._machine_s
+    monkeypatch.setattr(
+        world.slurm, "observe",
+        lambda: replace(found := observe(), jobs=tuple(job for job in found.jobs if job.user == world.slurm.user)),
+    )  # fmt: skip
+    agent.cycle()
+    assert (agent.poller._machine_s, agent.decider.hidden) == (read_s, "")
+    world.live(2 * agent.settings.sight_s)
+    assert "nodes in use have no visible job" in agent.decider.hidden, "they are missing next to nodes of the same poll"
 
 
 def test_clocks_that_jump_are_survived(make) -> None:

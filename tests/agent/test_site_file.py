@@ -20,7 +20,7 @@ from mirage.agent.settings import AgentSettings
 from mirage.agent.site_file import SiteFile, read_site_file, read_site_files
 from mirage.cli import cli_context, main
 from mirage.errors import ConfigurationError
-from mirage.slurm.records import Queue
+from mirage.slurm.records import Machine, Queue
 from tests.support.one_chain import NOW_S, OneChain, job, running
 from tests.support.ready_shells import TrueShell
 
@@ -157,7 +157,7 @@ def test_an_agent_polls_no_more_often_than_the_site_allows() -> None:
         return Queue(0, ())
 
     nothing = SimpleNamespace(
-        observe=observe, configuration=dict, machine=lambda: None, accounting=lambda since_s: (), user="ada"
+        observe=observe, configuration=dict, machine=lambda: Machine((), ()), accounting=lambda since_s: (), user="ada"
     )
     poller: Any = Poller(nothing, settings)  # type: ignore[arg-type]
     for now_s in (1000, 1001, 1119, 1120, 1180, 1240):

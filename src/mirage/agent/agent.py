@@ -481,8 +481,7 @@ class Agent:
 
     def _note_hidden_jobs(self, queue: Queue) -> None:
         """Log whether the jobs of other users are hidden; then the waits of one's own decide."""
-        assert self.poller.machine is not None
-        hidden = hidden_jobs(self.decider.options, self.poller.machine, queue, self.backend.user)
+        hidden = hidden_jobs(self.decider.options, queue, self.backend.user, self.poller.unexplained)
         if hidden != self.decider.hidden:
             what = "the jobs of other users are hidden" if hidden else "the jobs of other users are visible again"
             log.warning(what, extra={"detail": hidden})

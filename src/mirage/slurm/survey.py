@@ -13,7 +13,7 @@ from mirage.duration import UNLIMITED_S, format_duration
 from mirage.errors import SlurmError, SlurmUnreachable, quantity, shown
 from mirage.job_state import MISSING
 from mirage.slurm.client import SlurmClient
-from mirage.slurm.hidden_jobs import hidden_jobs
+from mirage.slurm.hidden_jobs import hidden_jobs, unexplained_nodes
 from mirage.slurm.records import Machine, SlurmPartition
 from mirage.slurm.runner import Runner, check_configured
 
@@ -102,7 +102,7 @@ def survey(slurm: SlurmClient) -> list[Finding]:
     found.append(_limits(machine))
     found.append(_accounting(slurm, options, queue.time_s))
     found += _reservations(slurm)
-    if why := hidden_jobs(options, machine, queue, slurm.user):
+    if why := hidden_jobs(options, queue, slurm.user, unexplained_nodes(machine, queue, slurm.user)):
         advice = "no forecast can use the queue: auto learns waits from your own jobs in accounting"
         if options.get("accountingstoragetype", "accounting_storage/none").endswith("none"):
             advice = "no forecast can use the queue, and there is no accounting: use a fixed lead, --policy lead:6"

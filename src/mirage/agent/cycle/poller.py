@@ -14,6 +14,7 @@ from mirage.errors import SlurmError
 from mirage.job_state import MISSING, JobState
 from mirage.policy.view import MOST_ENDED
 from mirage.slurm.backend import Backend
+from mirage.slurm.hidden_jobs import unexplained_nodes
 from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob, SlurmPartition, SlurmReservation
 from mirage.slurm_words.states import ALIVE
 
@@ -55,6 +56,7 @@ class Poller:
     """The poller stores the machine, its options and the jobs that ended.
 
     Attributes:
+        unexplained: ``unexplained_nodes`` of the machine and the queue of the same poll.
         reservations: Reservations as last queried.
         ended: The latest jobs that ran and ended, by id.
         ended_changed: Whether ``ended`` has other jobs than when this was last set to False.
@@ -63,6 +65,7 @@ class Poller:
     def __init__(self, backend: Backend, settings: AgentSettings) -> None:
         self.backend, self.settings = backend, settings
         self.machine: Machine | None = None
+        self.unexplained = ""
         self.options: Mapping[str, str] | None = None
         self.reservations: tuple[SlurmReservation, ...] = ()
         self.ended: dict[int, AccountedJob] = {}
@@ -151,7 +154,7 @@ class Poller:
         """
         settings, due = self.settings, list[tuple[int, str, Callable[[], None]]]()
         if self.machine is None or now_s - self._machine_s >= settings.sight_s:
-            due.append((self._machine_s, MACHINE, partial(self._refresh_machine, now_s)))
+            due.append((self._machine_s, MACHINE, partial(self._refresh_machine, snapshot.queue, now_s)))
         if self._accounts_s < 0 or now_s - self._accounts_s >= settings.sight_s:
             since_s = now_s - settings.history_s if self._accounts_s < 0 else self._accounts_s - OVERLAP_S
             due.append((self._accounts_s, ACCOUNTING, partial(self._account, snapshot, now_s, store, since_s)))
@@ -169,8 +172,9 @@ class Poller:
     def _refresh_options(self, now_s: int) -> None:
         self.options, self._options_s = self.backend.configuration(), now_s
 
-    def _refresh_machine(self, now_s: int) -> None:
+    def _refresh_machine(self, queue: Queue, now_s: int) -> None:
         self.machine, self._machine_s = self.backend.machine(), now_s
+        self.unexplained = unexplained_nodes(self.machine, queue, self.backend.user)
 
     def _refresh_reservations(self, now_s: int) -> None:
         self.reservations, self._reservations_s = self.backend.reservations(), now_s
@@ -224,6 +228,7 @@ class Poller:
         machine = self.machine
         return {
             "machine": None if machine is None else [[*map(_row, machine.nodes)], [*map(_row, machine.partitions)]],
+            "unexplained": self.unexplained,
             "options": None if self.options is None else dict(self.options),
             "reservations": [*map(_row, self.reservations)],
             "ended": [*map(_row, self.ended.values())],
@@ -256,6 +261,7 @@ class Poller:
         reservations = tuple(SlurmReservation(*map(_hashable, row)) for row in memory["reservations"])
         machine_s, accounts_s, options_s, back_s, reservations_s, extended_s = map(int, memory["times_s"])
         searched_missing, not_before = bool(memory["searched_missing"]), dict(memory["not_before"])
+        self.unexplained = str(memory["unexplained"])
         self.machine, self.options, self.ended, self.ended_changed = machine, memory["options"], ended, True
         self._machine_s, self._accounts_s, self._options_s, self._back_s = machine_s, accounts_s, options_s, back_s
         self._searched_missing, self._not_before = searched_missing, not_before
