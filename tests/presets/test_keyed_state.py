@@ -10,7 +10,7 @@ import pytest
 
 from mirage.errors import ConfigurationError
 from mirage.presets.keyed_state import keyed_lines, submitit_folder, with_submitit_bridge
-from mirage.presets.wrapper import waiting_for_previous
+from mirage.presets.wrapper import LONGEST_WAIT_S, waiting_for_previous
 from mirage.slurm.text.batch_script import directives
 
 SUBMITIT = """#!/bin/bash
@@ -91,3 +91,16 @@ def test_a_training_waits_until_the_job_before_it_has_left(
     assert subprocess.check_output(["sh", "-euc", text], env=environment, text=True) == "trains\n"
     called = (tmp_path / "called").read_text().splitlines() if queries else []
     assert called == ["-h -j 41 -t RUNNING,COMPLETING -o %T"] * queries
+
+
+def test_the_longer_a_training_waits_the_fewer_are_its_queries(tmp_path: Path) -> None:
+    for name, body in (("squeue", "echo RUNNING"), ("sleep", f"echo $1 >> {tmp_path}/slept")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "MIRAGE_PREVIOUS_JOB": "41"}
+    text = waiting_for_previous(b"#!/bin/sh\necho trains\n").decode()
+    assert subprocess.check_output(["sh", "-euc", text], env=environment, text=True) == "trains\n"
+    slept_s = [int(line) for line in (tmp_path / "slept").read_text().splitlines()]
+    assert slept_s[:6] == [2] * 5 + [3]
+    assert LONGEST_WAIT_S <= sum(slept_s) < 1.1 * LONGEST_WAIT_S
+    assert len(slept_s) < 50

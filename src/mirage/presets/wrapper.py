@@ -72,14 +72,16 @@ def waiting_for_previous(script: bytes) -> bytes:
     """A shell script that first waits until the job before it in its chain has left.
 
     Two trainings must not run at once, and the second one loads what the first one saves at its end. The wrapper of a
-    preset waits by itself, but only for jobs that have the wrapper, too. While slurmctld does not answer, it waits.
+    preset waits by itself, but only for jobs that have the wrapper, too. While slurmctld does not answer, it waits. The
+    pauses between two queries grow with the wait.
     """
     statement = (
         "# The next statement was added by mirage adopt: the job before this one saves and leaves first.\n"
         f'mirage_waited=0; while [ -n "${{MIRAGE_PREVIOUS_JOB:-}}" ] && [ "$mirage_waited" -lt {LONGEST_WAIT_S} ] && '
         'case $(squeue -h -j "$MIRAGE_PREVIOUS_JOB" -t RUNNING,COMPLETING -o %T 2>&1 || echo failed) in '
         '*"nvalid job"*|*"not found"*) false ;; *RUNNING*|*COMPLETING*|*failed) ;; *) false ;; esac; do '
-        "sleep 2; mirage_waited=$((mirage_waited + 2)); done\n"
+        "mirage_pause=$((2 + mirage_waited / 10)); sleep $mirage_pause; "
+        "mirage_waited=$((mirage_waited + mirage_pause)); done\n"
     )
     return with_statement(script, statement)
 
