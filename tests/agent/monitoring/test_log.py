@@ -9,6 +9,7 @@ import os
 import pty
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,6 +100,38 @@ def test_a_long_log_leaves_one_old_file(mode: str, tmp_path: Path, monkeypatch: 
     assert 500 < old.stat().st_size < 700
     assert path.stat().st_size <= 500 + 50
     assert old.stat().st_mode & 0o777 == 0o600
+
+
+def test_two_processes_that_find_the_log_long_move_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one has moved it before the first one reads it."""
+    monkeypatch.setattr(module, "LONGEST_LOG_BYTES", 10)
+    path, same = tmp_path / "agent.log", os.path.samestat
+    path.write_text("longer than the limit\n")
+    with path.open("a") as out, path.open("a") as other:
+
+        def other_is_first(*stats: os.stat_result) -> bool:
+            monkeypatch.setattr(os.path, "samestat", same)
+            module.limit_log(path, other)
+            return same(*stats)
+
+        monkeypatch.setattr(os.path, "samestat", other_is_first)
+        module.limit_log(path, out)
+    assert ((tmp_path / "agent.log.1").read_text(), path.read_text()) == ("longer than the limit\n", "")
+
+
+def test_what_is_written_while_the_log_is_moved_is_moved_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LONGEST_LOG_BYTES", 10)
+    path, write = tmp_path / "agent.log", module.write_atomically
+    path.write_text("longer than the limit\n")
+    with path.open("a") as out, path.open("a") as child:
+
+        def slow_write(*words: Any) -> None:
+            write(*words)
+            print("late", file=child, flush=True)
+
+        monkeypatch.setattr(module, "write_atomically", slow_write)
+        module.limit_log(path, out)
+    assert ((tmp_path / "agent.log.1").read_text(), path.read_text()) == ("longer than the limit\nlate\n", "")
 
 
 def test_another_file_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

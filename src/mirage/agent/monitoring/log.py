@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import logging
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
@@ -55,22 +57,55 @@ def limit_log(file: Path, stream: TextIO) -> None:
     """Move the content of a log file that is too long to ``FILE.1``, which it replaces.
 
     The file remains the same one: the agent's child processes, and other passes, continue to append to it. Nothing
-    happens if the stream writes to another file, or if the content cannot be moved.
+    happens if the stream writes to another file, if another process moves the content now, or if it cannot be moved.
 
     Args:
         file: The log file.
         stream: The handler's stream.
     """
     try:
-        written = os.fstat(stream.fileno())
-        if written.st_size <= LONGEST_LOG_BYTES or not os.path.samestat(written, os.stat(file)):
-            return
-        if not fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_APPEND:
-            return  # further records would be written after a hole
-        write_atomically(file.with_name(f"{file.name}.1"), file.read_bytes(), 0o600)
-        os.ftruncate(stream.fileno(), 0)
+        if os.fstat(stream.fileno()).st_size > LONGEST_LOG_BYTES:
+            with _locked(stream.fileno()):
+                _move(file, stream.fileno())
     except (OSError, ValueError):  # a stream without a file raises a ValueError
         return
+
+
+@contextmanager
+def _locked(descriptor: int) -> Iterator[None]:
+    """Locks a log file, so that one process moves it.
+
+    A second one would move the lines that were written since, in place of all others.
+
+    Raises:
+        BlockingIOError: Another process has locked it.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            raise
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _move(file: Path, descriptor: int) -> None:
+    """Moves the content of a log file, unless it has become short or another one."""
+    written = os.fstat(descriptor)
+    if written.st_size <= LONGEST_LOG_BYTES or not os.path.samestat(written, os.stat(file)):
+        return
+    if not fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND:
+        return  # further records would be written after a hole
+    content, old = file.read_bytes(), file.with_name(f"{file.name}.1")
+    write_atomically(old, content, 0o600)
+    with file.open("rb") as source, old.open("ab") as moved:
+        source.seek(len(content))
+        moved.write(source.read())  # written by others meanwhile
+        moved.flush()
+        os.ftruncate(descriptor, 0)
 
 
 def _facts(record: logging.LogRecord) -> dict[str, object]:
