@@ -27,6 +27,16 @@ def read(tmp_path: Path, words: str = "job.sh", script: bytes = b"#!/bin/sh\n", 
 
 
 @pytest.mark.parametrize(
+    ("limit", "given"),
+    [("90m", "01:30:00"), ("1.5d", "1-12:00:00"), ("90", "90"), ("2-0", "2-0"), ("UNLIMITED", "UNLIMITED")],
+)
+def test_a_limit_with_a_unit_reaches_sbatch_in_its_own_form(tmp_path: Path, limit: str, given: str) -> None:
+    found = read(tmp_path, f"-t {limit} --time-min={limit} job.sh")
+    assert [found.submission.options[name] for name in ("time", "time-min")] == [given, given]
+    assert found.given["time"] == given
+
+
+@pytest.mark.parametrize(
     ("words", "script", "environment", "output"),
     [
         ("-a 1-2 job.sh", b"#!/bin/sh\n", {}, "--array cannot be used with a chain"),

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from mirage.agent.chain.create import store_new_chain, with_scripts
-from mirage.agent.chain.request import FROM_ANY_SOURCE, Request, check_for_chain
+from mirage.agent.chain.request import FROM_ANY_SOURCE, Request, check_for_chain, with_slurms_limits
 from mirage.agent.chain.spec_check import check_spec, least_limit_s, slurm_warning_s
 from mirage.agent.chain.submission import FIRST_LINK_ONLY
 from mirage.agent.model import Chain, ChainSpec, EventRecord
@@ -84,7 +84,7 @@ def edited_job(chain: Chain, home: Home, edit: JobEdit) -> Request:
                 f"--unset {name}: --{name} is {where} of the chain's jobs; only one of the command line can be unset"
             )
         del chosen[name]
-    chosen |= edit.options
+    chosen |= with_slurms_limits(edit.options)
     text, script_name = edit.script or (present, Path(submission.script).name)
     given = {**directives(text), **from_environment(submission.environment), **chosen}
     chosen |= {name: given[name] for name in FROM_ANY_SOURCE if name in given}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import codecs
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO
 
 from mirage.agent.chain.submission import CHAIN, LINK, PREVIOUS_JOB, READY_AFTER, TAG
+from mirage.duration import format_duration, parse_limit_s
 from mirage.errors import ConfigurationError
 from mirage.slurm.records import Submission
 from mirage.slurm.sbatch_options import VARIABLES, Chosen, from_environment
@@ -127,7 +129,7 @@ def read_request(options: Chosen, script: str | None, arguments: tuple[str, ...]
     Raises:
         ConfigurationError: There is no script, it cannot be read, or an option makes no sense for a chain.
     """
-    chosen = dict(options)
+    chosen = with_slurms_limits(options)
     text, name = read_script(chosen, script, caller)
     environment = {k: v for k, v in caller.environment.items() if k not in _OF_A_LINK}
     remarks = []
@@ -146,6 +148,16 @@ def read_request(options: Chosen, script: str | None, arguments: tuple[str, ...]
     exported.setdefault(_UMASK, f"{caller.umask:04o}")
     submission = Submission("", chosen, arguments, exported, str(caller.directory), dict(caller.limits))
     return Request(submission, text, name, given, (*remarks, *ignored(text)))
+
+
+def with_slurms_limits(options: Chosen) -> Chosen:
+    """The options with limits such as ``4h``, which only Mirage reads, in Slurm's form."""
+    found = dict(options)
+    for name in ("time", "time-min"):
+        with suppress(ConfigurationError):  # the checks of the request report it
+            if (limit := found.get(name)) and limit[-1:].isalpha():
+                found[name] = format_duration(parse_limit_s(limit))
+    return found
 
 
 def check_for_chain(given: Chosen, environment: Mapping[str, str]) -> None:

@@ -198,6 +198,11 @@ def test_a_site_s_rules_count_for_an_edit(
     assert chain() == before
 
 
+def test_a_limit_with_a_unit_is_stored_in_slurms_form(type_: Type, chain: Callable[[], Chain]) -> None:
+    type_("chain", "edit", "serve", "-t", "36h")
+    assert chain().spec.submission.options["time"] == "1-12:00:00"
+
+
 def test_a_dry_run_shows_the_next_job_and_changes_nothing(type_: Type, chain: Callable[[], Chain]) -> None:
     before = chain()
     out, _ = type_("chain", "edit", "serve", "--dry-run", "-t", "1-0", "--links", "8")
