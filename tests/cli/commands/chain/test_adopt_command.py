@@ -184,7 +184,8 @@ def test_other_refusals_come_before_anything_is_changed(
     assert "--hold" in type_("adopt", "41", "--hold", status=1)[1]
     assert "there is a chain 'serve' already" in type_("adopt", "41", "--chain", "serve", status=1)[1]
     assert "the script is that of job 41; give options only" in type_("adopt", "41", "other.sh", status=2)[1]
-    assert "the number of the job comes first" in type_("adopt", "--json", "41", "--links", "2", status=2)[1]
+    printed = type_("adopt", "--dry-run", "41", "--links", "2", status=2)[1]
+    assert "comes before --links: mirage adopt 41 [OPTIONS]" in printed, "--dry-run is not lost"
     assert "Missing argument 'JOB'" in type_("adopt", "--json", status=2)[1]
     (tmp_path / "config" / "mirage").mkdir(parents=True)
     (tmp_path / "config" / "mirage" / "site.toml").write_text('no_chains_in_partitions = ["gpu"]\n')

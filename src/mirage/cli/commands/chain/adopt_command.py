@@ -162,7 +162,7 @@ def _number_and_options(ctx: click.Context, job: str | None) -> tuple[int, Chose
         if script is None:
             raise click.UsageError("Missing argument 'JOB': the number of a job; squeue --me lists yours")
         if rest:
-            raise click.UsageError(f"the number of the job comes first: mirage adopt {script} {' '.join(rest)}")
+            raise click.UsageError(f"the number of the job comes before {rest[0]}: mirage adopt {script} [OPTIONS]")
         return _number(script), options
     if script is not None:
         raise click.UsageError(f"{script}: the script is that of job {job}; give options only")
