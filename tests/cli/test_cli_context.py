@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mirage.cli import cli_context
-from mirage.errors import ConfigurationError, StoreError
+from mirage.errors import ConfigurationError, RequestNotSent, StoreError
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.queue_source import ScontrolClient
 from mirage.slurm.rest import RestClient
@@ -108,3 +108,13 @@ def test_a_home_in_which_others_can_write_is_reported_once(tmp_path: Path, capsy
         f"mirage: warning: its group can write in {tmp_path}/.mirage, and so have jobs submitted in your name; "
         f"chmod go-w {tmp_path}/.mirage\n"
     )
+
+
+def test_a_configuration_that_is_not_there_is_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of Slurm's commands would wait for it for a minute."""
+    monkeypatch.delenv("MIRAGE_SSH", raising=False)
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    with pytest.raises(RequestNotSent, match=r"SLURM_CONF is '/.*', and there is no such file; name"):
+        cli_context.client()
+    (tmp_path / "slurm.conf").touch()
+    cli_context.client()

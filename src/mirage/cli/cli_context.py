@@ -98,13 +98,19 @@ def client(timeout_s: float | None = None) -> SlurmClient:
     """Returns a client of Slurm's commands, with the queue source of ``MIRAGE_QUEUE``.
 
     The commands are those on PATH, or with ``MIRAGE_SSH`` those of another host.
+
+    Raises:
+        RequestNotSent: The file of ``SLURM_CONF`` is not there, for which each of Slurm's commands waits for a minute.
     """
+    from mirage.errors import RequestNotSent, shown
     from mirage.slurm.queue_source import client_from
     from mirage.slurm.runner import TIMEOUT_S, SystemRunner
 
     if os.environ.get("MIRAGE_SSH"):
         runner = ssh_runner(timeout_s)
         return client_from(os.environ, runner, clock, user=runner.login_name())
+    if (conf := os.environ.get("SLURM_CONF")) and not os.path.exists(conf):
+        raise RequestNotSent(f"SLURM_CONF is {shown(conf)}, and there is no such file; name the cluster's, or unset it")
     return client_from(os.environ, SystemRunner(timeout_s=timeout_s or TIMEOUT_S), clock)
 
 

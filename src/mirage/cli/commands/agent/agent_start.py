@@ -53,9 +53,14 @@ def start(systemd: bool, in_job: bool, partition: str, limit_s: int | None, sbat
 
 
 def _warn_of_silence() -> None:
-    """Prints a warning if Slurm gives no answer now."""
+    """Prints a warning if Slurm gives no answer now.
+
+    Raises:
+        RequestNotSent: It cannot, as its configuration is not there.
+    """
+    slurm = cluster.client()
     try:
-        cluster.check_controller(cluster.client())
+        cluster.check_controller(slurm)
     except SlurmError as error:
         click.echo(f"mirage: warning: {error}; the agent tries again until Slurm answers", err=True)
 

@@ -167,11 +167,12 @@ def cancel_jobs(
     from mirage.slurm_words.states import ALIVE
 
     states = [LinkState.HELD, LinkState.QUEUED, *([] if only_pending else [LinkState.RUNNING])]
-    now_s, slurm = int(cluster.clock()), cluster.client()
+    now_s = int(cluster.clock())
     links = [link for link in store.links(chain.id) if link.state is not LinkState.ENDED and link.job != MISSING]
     cancelled = [link.job for link in links if link.cancelled_s != MISSING]
     running = []
     try:
+        slurm = cluster.client()
         own = own_jobs(slurm.observe().jobs, slurm.user, store.identity().identity)
         for link in reversed(links):  # waiting jobs first: the end of a running one would let them start
             job = own.by_id.get(link.job)
