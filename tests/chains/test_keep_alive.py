@@ -5,6 +5,8 @@ Of three jobs of others the third needs three nodes: it starts after the first l
 
 from __future__ import annotations
 
+import tempfile
+
 import pytest
 
 from mirage.chains.demonstration import keep_alive
@@ -84,3 +86,11 @@ def test_waits_beyond_the_limit_interrupt_the_chain_once_if_several_links_wait()
     for run in runs.values():
         starts = [link.started_s for link in run.started]
         assert starts == sorted(starts)
+
+
+def test_a_chain_leaves_no_file_however_its_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> str:
+        raise AssertionError("a process that is killed would leave this folder")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refused)
+    assert len(lived("reactive", 5.25).started) == 3

@@ -5,10 +5,9 @@ The agent is that of a real cluster, with all its rules; only Slurm is simulated
 
 from __future__ import annotations
 
-import tempfile
-from contextlib import ExitStack, closing
+import os
+from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 from mirage.agent.agent import Agent
 from mirage.agent.chain.history import chain_run
@@ -36,11 +35,6 @@ SETTINGS = AgentSettings(
 )
 """Polls and decisions are rare: weeks are to pass in seconds. The start or end of a link ends the agent's sleep."""
 
-MEMORY = Path("/dev/shm")
-"""The store lies in memory if possible: thousands of transactions are more than a slow disk writes in a minute."""
-
-SCRIPT = "#!/bin/sh\n./serve --checkpoint-on USR2\n"
-
 
 def keep_alive(
     sim: Simulation,
@@ -66,20 +60,15 @@ def keep_alive(
     """
     slurm = VirtualSlurm(sim, user=user)
     settings = replace(SETTINGS, poll_s=step_s, longest_poll_s=step_s, decide_s=step_s, sight_s=step_s)
-    with ExitStack() as opened:
-        memory = MEMORY if MEMORY.is_dir() else None
-        folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="mirage-", dir=memory))
-        store = opened.enter_context(closing(open_store(f"sqlite:///{folder}/store.db")))
-        script = Path(folder) / "serve.sh"
-        script.write_text(SCRIPT, encoding="utf-8")
-        options: dict[str, str | None] = {"nodes": str(link.nodes), "time": format_duration(link.limit_s)}
-        spec = ChainSpec(
-            Submission(str(script), options),
-            policy=policy,
-            interruption_cost=cost.interruption,
-            overlap_cost=cost.overlap,
-            waiting_links=waiting_links,
-        )
+    options: dict[str, str | None] = {"nodes": str(link.nodes), "time": format_duration(link.limit_s)}
+    spec = ChainSpec(
+        Submission(os.devnull, options),  # a simulated job runs no script
+        policy=policy,
+        interruption_cost=cost.interruption,
+        overlap_cost=cost.overlap,
+        waiting_links=waiting_links,
+    )
+    with closing(open_store("sqlite://")) as store:  # in memory: no end of the process leaves a file
         chain = store.add_chain(NAME, spec, slurm.now_s)
         agent = Agent(
             store,
