@@ -94,3 +94,17 @@ def test_a_chain_leaves_no_file_however_its_process_ends(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(tempfile, "mkdtemp", refused)
     assert len(lived("reactive", 5.25).started) == 3
+
+
+def test_a_link_takes_whole_nodes_where_jobs_share_them() -> None:
+    """Each of four nodes has a free GPU of four; a link of a single hand-over needs four."""
+    others = JobTable.build(
+        [1, 2, 3, 4], submit_s=[0] * 4, elapsed_s=[3600, 7200, 7200, 7200], limit_s=[7200] * 4, nodes=[1] * 4,
+        gpus=[3] * 4, user=["ada"] * 4,
+    )  # fmt: skip
+    machine = Cluster.gpu(4, 4)
+    sim = Simulation(machine, workload(others, machine), "fcfs")
+    sim.approach(1)
+    single = sim.fork()
+    run = keep_alive(sim, LinkSize(1, 2 * HOUR_S), "reactive", Cost(3, 1), 90 * 60)
+    assert run.links[0].started_s == single.run_until_started(single.inject(nodes=1, limit_s=2 * HOUR_S)) == 3_600

@@ -60,7 +60,7 @@ def keep_alive(
     """
     slurm = VirtualSlurm(sim, user=user)
     settings = replace(SETTINGS, poll_s=step_s, longest_poll_s=step_s, decide_s=step_s, sight_s=step_s)
-    options: dict[str, str | None] = {"nodes": str(link.nodes), "time": format_duration(link.limit_s)}
+    options = {"nodes": str(link.nodes), "time": format_duration(link.limit_s), "exclusive": None}
     spec = ChainSpec(
         Submission(os.devnull, options),  # a simulated job runs no script
         policy=policy,
