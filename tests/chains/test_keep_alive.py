@@ -6,11 +6,13 @@ Of three jobs of others the third needs three nodes: it starts after the first l
 from __future__ import annotations
 
 import tempfile
+from pathlib import Path
 
 import pytest
 
 from mirage.chains.demonstration import keep_alive
 from mirage.duration import HOUR_S
+from mirage.errors import MirageError
 from mirage.policy.cost import Cost
 from mirage.provision.chain_record import ChainRun, HandOver
 from mirage.provision.link_size import LinkSize
@@ -19,6 +21,7 @@ from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
+from tests.support.fickle import install
 
 LINK = LinkSize(2, 2 * HOUR_S)
 
@@ -108,3 +111,12 @@ def test_a_link_takes_whole_nodes_where_jobs_share_them() -> None:
     single = sim.fork()
     run = keep_alive(sim, LinkSize(1, 2 * HOUR_S), "reactive", Cost(3, 1), 90 * 60)
     assert run.links[0].started_s == single.run_until_started(single.inject(nodes=1, limit_s=2 * HOUR_S)) == 3_600
+
+
+def test_a_policy_that_fails_is_not_judged_by_the_rule_that_decides_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    word = install(tmp_path, monkeypatch)
+    word.mkdir()
+    with pytest.raises(MirageError, match=r"policy fickle:.*word failed: IsADirectoryError: .*; mend it, or leave"):
+        lived(f"fickle:{word}", 5.25)

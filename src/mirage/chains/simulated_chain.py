@@ -6,19 +6,24 @@ The agent is that of a real cluster, with all its rules; only Slurm is simulated
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mirage.agent.agent import Agent
 from mirage.agent.chain.history import chain_run
 from mirage.agent.cycle.readiness import SystemShell
 from mirage.agent.model import WAITING_LINKS, ChainSpec
+from mirage.agent.policy_runner.in_process import InProcess
+from mirage.agent.policy_runner.question import Answer, Question
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import open_store
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S, format_duration
+from mirage.errors import MirageError
 from mirage.lab.virtual.queries import DEFAULT_USER
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.policy.cost import Cost
+from mirage.policy.view import View
 from mirage.provision.chain_record import ChainRun
 from mirage.provision.link_size import LinkSize
 from mirage.sim.simulation import Simulation
@@ -34,6 +39,22 @@ SETTINGS = AgentSettings(
     calibrate_every_s=0,
 )
 """Polls and decisions are rare: weeks are to pass in seconds. The start or end of a link ends the agent's sleep."""
+
+
+@dataclass
+class WatchedPolicies(InProcess):
+    """Policies in this process; the first failure is recorded.
+
+    After it, the agent decides by recent waits, which must not be judged under the name of the policy.
+    """
+
+    failure: str = ""
+
+    def answer(self, question: Question, options: Mapping[str, str], view: View) -> Answer:
+        """The answer to one question."""
+        answer = super().answer(question, options, view)
+        self.failure = self.failure or answer.failure
+        return answer
 
 
 def keep_alive(
@@ -57,6 +78,9 @@ def keep_alive(
         waiting_links: Maximum number of links that wait at once.
         user: Owner of the links: by default a newcomer, otherwise a user of the trace.
         step_s: Time between polls, and between decisions.
+
+    Raises:
+        MirageError: The policy failed.
     """
     slurm = VirtualSlurm(sim, user=user)
     settings = replace(SETTINGS, poll_s=step_s, longest_poll_s=step_s, decide_s=step_s, sight_s=step_s)
@@ -70,14 +94,18 @@ def keep_alive(
     )
     with closing(open_store("sqlite://")) as store:  # in memory: no end of the process leaves a file
         chain = store.add_chain(NAME, spec, slurm.now_s)
+        policies = WatchedPolicies()
         agent = Agent(
             store,
             slurm,
             SystemShell(),
+            runner=policies,
             clock=slurm.clock,
             monotonic=slurm.clock,
             holder="simulation",
             settings=settings,
         )
-        agent.run(slurm.sleep_until_change, lambda: slurm.now_s >= until_s)
+        agent.run(slurm.sleep_until_change, lambda: slurm.now_s >= until_s or bool(policies.failure))
+        if policies.failure:
+            raise MirageError(f"policy {policy} failed: {policies.failure}; mend it, or leave it out")
         return chain_run(store.chain(NAME), store.links(chain.id), store.decisions(chain.id), until_s, nodes=link.nodes)
