@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mirage.chains.chain_evaluation import ChainStudy, PlayedChain, begin_chains, evaluate_chains
+from mirage.chains.chain_evaluation import ChainDifference, ChainStudy, PlayedChain, begin_chains, evaluate_chains
 from mirage.chains.simulated_chain import keep_alive
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import MirageError
@@ -122,27 +122,39 @@ def test_what_cannot_be_played_is_refused(changes: dict[str, int], policies: lis
         evaluate_chains(study(**changes), policies, [COST])
 
 
-def test_a_wide_difference_is_no_verdict_and_a_constant_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six windows in which one policy saves 5 h in each, and another one 30 h in one of them."""
-    saved = {"reactive": [0] * 6, "lead:1": [5] * 6, "average": [30, 0, 0, 0, 0, 0]}
+def judged(monkeypatch: pytest.MonkeyPatch, saved: dict[str, list[float]]) -> tuple[ChainDifference, ...]:
+    """Differences from ``reactive`` of policies that save these hours in each window."""
 
     def begin(played: ChainStudy):  # type: ignore[no-untyped-def]
         def play(place):  # type: ignore[no-untyped-def]
             hours = 40 - saved[played.candidates[place[2]].policy][place[0]]
-            return place, PlayedChain(0, hours * HOUR_S + place[0], 0, 0, DAY_S, 3, 0)
+            return place, PlayedChain(0, round(hours * HOUR_S) + place[0], 0, 0, DAY_S, 3, 0)
 
         return play
 
     monkeypatch.setattr("mirage.chains.chain_evaluation.begin_chains", begin)
     shown = study(windows=6, every_s=DAY_S, chain_s=DAY_S)
-    found = evaluate_chains(shown, list(saved), [Cost(1, 1)], against="reactive")
-    assert {d.policy: (round(d.cost, 6), d.verdict) for d in found.differences} == {
-        "lead:1": (-5, "better"), "average": (-5, ""),
-    }  # fmt: skip
-    (steady, rare) = (d.cost_95 for d in found.differences)
+    return evaluate_chains(shown, ["reactive", *saved], [Cost(1, 1)], against="reactive").differences
+
+
+def test_a_wide_difference_is_no_verdict_and_a_constant_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six windows in which one policy saves 5 h in each, and another one 30 h in one of them."""
+    saved = {"reactive": [0.0] * 6, "lead:1": [5.0] * 6, "average": [30.0, 0, 0, 0, 0, 0]}
+    found = judged(monkeypatch, saved)
+    assert {d.policy: (round(d.cost, 6), d.verdict) for d in found} == {"lead:1": (-5, "better"), "average": (-5, "")}
+    (steady, rare) = (d.cost_95 for d in found)
     assert steady == pytest.approx((-5, -5))
     assert rare is not None
     assert rare == pytest.approx((-5 - 2.5706 * 5, -5 + 2.5706 * 5), abs=1e-3)
+
+
+def test_policies_with_the_same_hand_overs_count_once_in_the_correction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A p-value of 0.033 is no proof among two policies, also if one of them has two names."""
+    nothing, some = [0.0] * 6, [1.0, 2, 3, 4, 12, 8]
+    found = judged(monkeypatch, {"reactive": nothing, "lead:1": some, "lead:01": some, "average": nothing})
+    once, again, other = (d.p_corrected for d in found)
+    assert once == again == pytest.approx(2 * 0.0330, abs=1e-3)
+    assert other == 1
 
 
 def test_chains_can_be_played_by_jobs_of_an_array() -> None:

@@ -160,7 +160,7 @@ class ChainDifference:
 
     Attributes:
         cost_95: 95 % interval of the mean difference, by Student's t over the windows; None from one window.
-        p_corrected: P-value of equal costs, corrected for the number of policies in the table.
+        p_corrected: P-value of equal costs, corrected for the number of policies in the table that differ.
     """
 
     policy: str
@@ -354,9 +354,12 @@ def _row(policy: str, nodes: int, cost: Cost, chains: Sequence[PlayedChain]) -> 
 def _differences(
     chains: dict[str, tuple[PlayedChain, ...]], base: str, nodes: int, cost: Cost
 ) -> list[ChainDifference]:
-    """The table of one size of link and one cost."""
+    """The table of one size of link and one cost.
+
+    Policies with the same hand-overs count once in its correction.
+    """
     reference = chains[base]
-    found, p_values = [], []
+    found, p_values = [], {}
     for policy, own in chains.items():
         if policy == base:
             continue
@@ -375,10 +378,15 @@ def _differences(
                 p_corrected=None,
             )
         )
-        p_values.append(_p_value(change))
+        p_values[_hand_overs(own)] = _p_value(change)
     if len(reference) < 2:
         return found
-    return [replace(one, p_corrected=p) for one, p in zip(found, corrected(p_values))]
+    after = dict(zip(p_values, corrected(list(p_values.values()))))
+    return [replace(one, p_corrected=after[_hand_overs(chains[one.policy])]) for one in found]
+
+
+def _hand_overs(chains: Sequence[PlayedChain]) -> tuple[tuple[int, int], ...]:
+    return tuple((one.interruption_s, one.overlap_s) for one in chains)
 
 
 def _costs(chains: Sequence[PlayedChain], cost: Cost) -> Floats:
