@@ -19,6 +19,7 @@ from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import Candidate
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.link_size import LinkSize
+from mirage.report.terminal.chain_evaluation_text import print_chain_evaluation
 from mirage.sim.cluster import Cluster
 from mirage.sim.workload import workload
 from mirage.study.executors.local_processes import LocalProcesses
@@ -74,6 +75,26 @@ def test_rows_follow_from_the_chains() -> None:
     assert row.held_node_h == pytest.approx(chain.held_s / HOUR_S)
     assert (row.cost_95, found.differences[0].cost_95, found.differences[0].verdict) == (None, None, "")
     assert found.chains["reactive", 1, COST] == found.chains["reactive", 1, Cost(1, 1)], "it weighs no cost"
+
+
+def test_chains_that_never_start_are_counted_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """A job of five days on all nodes is submitted before the second of three windows."""
+    jobs = JobTable.build(
+        [1, 2, 3], submit_s=[0, 3 * DAY_S, 12 * DAY_S], elapsed_s=[60, 5 * DAY_S, 60], limit_s=[60, 5 * DAY_S, 60],
+        nodes=[4, 4, 1],
+    )  # fmt: skip
+    machine = Cluster.pool(4)
+    full = study(scenario=Scenario(machine, workload(jobs, machine), "fcfs"), windows=3, every_s=3 * DAY_S)
+    found = evaluate_chains(full, ["reactive"], [COST])
+    first, never, _ = found.chains["reactive", 1, COST]
+    assert first.interruption_s > 0
+    assert (never.started, never.alive_s, never.interruption_s, never.overlap_s) == (0, 0, 0, 0)
+    assert found.rows[0].unstarted == 1
+    where = {"trace": "x", "windows": 3, "nodes": 4, "chain_s": 3 * DAY_S, "start": "", "discipline": "fcfs"}
+    print_chain_evaluation(
+        found, where | {"settings": "", "waiting_links": 3, "link_limit_s": HOUR_S, "link_user": "newcomer"}
+    )
+    assert "no link started in 1 window: such a chain has no interruption and no cost" in capsys.readouterr().out
 
 
 def test_played_chains_are_reused_also_by_a_study_with_more_policies(tmp_path: Path) -> None:

@@ -131,6 +131,7 @@ class ChainRow:
         cost_ratio: Cost of an hour of interruption, in hours of overlap; None if overlap is free.
         availability: Share of the time since the first start in which a link ran.
         held_node_h: Node-hours that links held.
+        unstarted: Windows in which no link started; such a chain has neither interruption nor cost.
         cost_95: 95 % interval of the mean cost, by Student's t; None from one window.
     """
 
@@ -138,6 +139,7 @@ class ChainRow:
     link_nodes: int
     cost_ratio: float | None
     windows: int
+    unstarted: int
     interruption_h: float
     overlap_h: float
     beyond_limit_h: float
@@ -340,6 +342,7 @@ def _row(policy: str, nodes: int, cost: Cost, chains: Sequence[PlayedChain]) -> 
         link_nodes=nodes,
         cost_ratio=cost.ratio,
         windows=len(chains),
+        unstarted=sum(not one.started for one in chains),
         interruption_h=lost_s / len(chains) / HOUR_S,
         overlap_h=_mean_h(one.overlap_s for one in chains),
         beyond_limit_h=_mean_h(one.beyond_limit_s for one in chains),

@@ -38,6 +38,12 @@ def print_chain_evaluation(
         at = "overlap free" if ratio is None else f"an hour of interruption costs {ratio:g} of overlap"
         console.print(Text(f"{links_words(nodes)}, {at}", "bold"))
         _print_rows(console, rows, found)
+        if unstarted := max(row.unstarted for row in rows):
+            console.print(
+                Text(
+                    f"no link started in {quantity(unstarted, 'window')}: such a chain has no interruption and no cost"
+                )
+            )
     console.print()
     note = "hours per chain; > limit: interruption after waits longer than a link may run; alive: share of the time"
     console.print(Text(note, "dim"))
