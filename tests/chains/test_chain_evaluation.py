@@ -122,7 +122,7 @@ def test_links_belong_to_a_user_of_the_trace(monkeypatch: pytest.MonkeyPatch) ->
     for owner in ("newcomer", "user:ada", "median"):
         with pytest.raises(KeyboardInterrupt):
             evaluate_chains(study(windows=1, begin_s=2 * DAY_S, link_user=owner), ["reactive"], [COST])
-    assert users == ["me", "ada", "ada"]
+    assert users == ["", "ada", "ada"]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ Of three jobs of others the third needs three nodes: it starts after the first l
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from mirage.errors import MirageError
 from mirage.policy.cost import Cost
 from mirage.provision.chain_record import ChainRun, HandOver
 from mirage.provision.link_size import LinkSize
-from mirage.sim.cluster import Cluster
+from mirage.sim.cluster import Cluster, Limit
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
@@ -120,3 +121,14 @@ def test_a_policy_that_fails_is_not_judged_by_the_rule_that_decides_in_its_place
     word.mkdir()
     with pytest.raises(MirageError, match=r"policy fickle:.*word failed: IsADirectoryError: .*; mend it, or leave"):
         lived(f"fickle:{word}", 5.25)
+
+
+def test_a_newcomer_is_no_user_of_the_trace() -> None:
+    """One user may run one job at a time; one of the trace has the name of the links' owner."""
+    others = JobTable.build([1], submit_s=[0], elapsed_s=[3600], limit_s=[7200], nodes=[1], user=["me"])
+    machine = replace(Cluster.pool(4), limits=(Limit("user", jobs=1),))
+    sim = Simulation(machine, workload(others, machine), "slurm")
+    sim.approach(1)
+    starts_s = [keep_alive(sim.fork(), LINK, "reactive", Cost(), 5400, user=u).links[0].started_s for u in ("", "me")]
+    assert starts_s[0] < 60
+    assert starts_s[1] >= 3_600

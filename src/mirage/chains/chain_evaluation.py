@@ -21,7 +21,6 @@ from mirage.array_types import Floats
 from mirage.chains.simulated_chain import keep_alive
 from mirage.duration import HOUR_S, MINUTE_S, format_duration
 from mirage.errors import ConfigurationError, quantity
-from mirage.lab.virtual.queries import DEFAULT_USER
 from mirage.policy.cost import Cost
 from mirage.provision.compile_simulator import use
 from mirage.provision.evaluation.candidate import BOUNDS, Candidate, each_cost
@@ -285,7 +284,7 @@ def begin_chains(study: ChainStudy) -> Callable[[Place], tuple[Place, PlayedChai
             candidate.cost or Cost(),
             begin_s + study.chain_s,
             study.waiting_links,
-            user=replay.workload.table.user.names[code - 1] if code else DEFAULT_USER,
+            user=replay.workload.table.user.names[code - 1] if code else "",
             step_s=study.step_s,
         )
         started = run.started

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import count
 
 from mirage.agent.agent import Agent
 from mirage.agent.chain.history import chain_run
@@ -65,7 +66,7 @@ def keep_alive(
     until_s: int,
     waiting_links: int = WAITING_LINKS,
     *,
-    user: str = DEFAULT_USER,
+    user: str = "",
     step_s: int = HOUR_S,
 ) -> ChainRun:
     """The record of a chain that the agent manages from now until a time.
@@ -76,13 +77,15 @@ def keep_alive(
         policy: Name of the provisioner.
         cost: The cost that the policy minimises.
         waiting_links: Maximum number of links that wait at once.
-        user: Owner of the links: by default a newcomer, otherwise a user of the trace.
+        user: Owner of the links, a user of the trace; empty for a newcomer.
         step_s: Time between polls, and between decisions.
 
     Raises:
         MirageError: The policy failed.
     """
-    slurm = VirtualSlurm(sim, user=user)
+    users = sim.workload.table.user.names
+    newcomer = next(name for n in count() if (name := DEFAULT_USER + "-" * n) not in users)
+    slurm = VirtualSlurm(sim, user=user or newcomer)
     settings = replace(SETTINGS, poll_s=step_s, longest_poll_s=step_s, decide_s=step_s, sight_s=step_s)
     options = {"nodes": str(link.nodes), "time": format_duration(link.limit_s), "exclusive": None}
     spec = ChainSpec(
