@@ -25,7 +25,7 @@ from mirage.policy.cost import Cost
 from mirage.provision.compile_simulator import use
 from mirage.provision.evaluation.candidate import BOUNDS, Candidate, each_cost
 from mirage.provision.evaluation.episode import Scenario, link_user
-from mirage.provision.evaluation.evaluate import check_links, compared_with
+from mirage.provision.evaluation.evaluate import check_links, compared_with, dates_and_jobs
 from mirage.provision.evaluation.evaluation_study import codes_of, files_of, inputs_of
 from mirage.provision.evaluation.paired import verdict_of
 from mirage.provision.link_size import LinkSize
@@ -316,18 +316,25 @@ def _check(study: ChainStudy, policies: Sequence[str]) -> None:
                 f"a chain of {format_duration(study.chain_s)} has no hand-over of links of "
                 f"{format_duration(link.limit_s)}; give a longer chain, or a shorter --link-limit"
             )
+    if study.chain_s > last_s - first_s:
+        raise ConfigurationError(
+            f"a chain of {format_duration(study.chain_s)} is longer than the trace, in which jobs are submitted for "
+            f"{format_duration(last_s - first_s)}; give a shorter --chain-length, or a longer trace"
+        )
     if study.every_s < study.chain_s:
         raise ConfigurationError(
             f"windows every {format_duration(study.every_s)} have chains of {format_duration(study.chain_s)} that "
             "overlap, so the intervals would be too narrow; give an --every of the length of a chain, or longer"
         )
     if study.begin_s < first_s:
-        raise ConfigurationError("the first window begins before the trace; give a later --start")
+        when = dates_and_jobs(study.begin_s, first_s, last_s)
+        raise ConfigurationError(f"the first window begins before the trace: {when}; give a later --start")
     if study.begins_s(study.windows - 1) + study.chain_s > last_s:
         fitting = max((last_s - study.chain_s - study.begin_s) // study.every_s + 1, 0)
         remedy = f", or {fitting} --windows" if fitting else ""
         raise ConfigurationError(
-            f"the chain of window {study.windows} ends after the last job of the trace; "
+            f"the chain of window {study.windows} ends after the last job of the trace: "
+            f"{dates_and_jobs(study.begins_s(study.windows - 1) + study.chain_s, first_s, last_s)}; "
             f"{quantity(fitting, 'window')} {'fits' if fitting == 1 else 'fit'}: give an earlier --start{remedy}"
         )
 

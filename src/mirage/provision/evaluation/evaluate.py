@@ -161,11 +161,11 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
         first_link_s = protocol.begin_s - protocol.early_s(links)
         remedy = "a later --start, or a smaller --hand-over" if protocol.early_s(links) else "a later --start"
         raise ConfigurationError(
-            f"the first window begins before the trace: {_dates(first_link_s, first_s, last_s)}; give {remedy}"
+            f"the first window begins before the trace: {dates_and_jobs(first_link_s, first_s, last_s)}; give {remedy}"
         )
     if protocol.submits_s(protocol.windows - 1) > last_s:
         fitting = max((last_s - protocol.submits_s(0)) // protocol.every_s + 1, 0)
-        when = _dates(protocol.submits_s(protocol.windows - 1), first_s, last_s)
+        when = dates_and_jobs(protocol.submits_s(protocol.windows - 1), first_s, last_s)
         raise ConfigurationError(
             f"of {protocol.windows:,} windows, the last needs jobs after the last job of the trace: {when}; "
             f"{quantity(fitting, 'window')} {'fits' if fitting == 1 else 'fit'}: give an earlier --start"
@@ -201,7 +201,8 @@ def check_links(scenario: Scenario, links: Sequence[LinkSize]) -> tuple[int, int
     return first_s, last_s
 
 
-def _dates(begin_s: int, first_s: int, last_s: int) -> str:
+def dates_and_jobs(instant_s: int, first_s: int, last_s: int) -> str:
+    """An instant, and the times of the first and last submission, in words."""
     from mirage.trace.statistics.summary import iso_utc
 
-    return f"{iso_utc(begin_s) or 'beyond the year 9999'}, jobs are submitted {iso_utc(first_s)} to {iso_utc(last_s)}"
+    return f"{iso_utc(instant_s) or 'beyond the year 9999'}, jobs are submitted {iso_utc(first_s)} to {iso_utc(last_s)}"
