@@ -117,3 +117,15 @@ def test_a_job_that_cannot_start_is_reported_with_its_reason(cluster: Any, tmp_p
     )  # fmt: skip
     assert re.search(r"mirage: job \d+ waits: PartitionNodeLimit\n", done.stderr), done.stderr
     assert "did not start within 4 s; give a longer --patience" in done.stderr
+
+
+def test_a_job_that_ends_at_once_is_reported_with_its_output(cluster: Any, tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/sh\nexec no-such-program\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "mirage", "rehearse", "job.sh"],
+        cwd=tmp_path, env=environment_of(cluster, tmp_path), capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    output = re.search(r"\S+/slurm-\d+\.out", done.stderr)
+    assert output, done.stderr
+    assert "no-such-program: not found" in Path(output[0]).read_text()

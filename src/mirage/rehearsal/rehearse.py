@@ -198,9 +198,14 @@ def _run(
         if not waited(lambda: record.exists() or waits.over(), plan.patience_s):
             raise MirageError(f"job {job} did not start within {plan.patience_s:g} s; give a longer --patience")
         if not waited(record.exists, 5):
+            begun = folder / f"output.{job}"
+            output = begun.read_text(encoding="utf-8") if begun.exists() else ""
             raise MirageError(
-                f"job {job} has ended and nothing was recorded; the nodes must be able to write to {folder} and to run "
-                f"{sys.executable}; see the job's output"
+                f"job {job} has ended and nothing was recorded: it ended at once (see its output, {output}), or its "
+                f"node could not run {sys.executable} (see {folder}/observer.{job})"
+                if output
+                else f"job {job} has ended and nothing was recorded; the nodes must be able to write to {folder}; see "
+                "the job's output"
             )
 
         first = FirstStep(record, progress)
@@ -269,6 +274,7 @@ def _observed(folder: Path) -> str:
         'case "${MIRAGE_OBSERVED:-}" in "$SLURM_JOB_ID"-*) ;; *)\n'
         '    export MIRAGE_OBSERVED="$SLURM_JOB_ID-$(cat /proc/sys/kernel/random/uuid)" MIRAGE_REHEARSAL=1\n'
         f'    export MIRAGE_PROGRESS_FILE={place}/"progress.$SLURM_JOB_ID"\n'
+        f'    printf %s "$(readlink /proc/$$/fd/1)" > {place}/"output.$SLURM_JOB_ID"\n'
         f'    (setsid "{python}" -S -E {place}/observer.py {OBSERVER} {place}/"record.$SLURM_JOB_ID" \\\n'
         '        "$MIRAGE_OBSERVED" $$ \\\n'
         f'        < /dev/null > {place}/"observer.$SLURM_JOB_ID" 2>&1 &)\n'
