@@ -118,3 +118,8 @@ def test_an_incomplete_profile_is_no_unknown_model(tmp_path: Path) -> None:
     (tmp_path / "bert" / "placements-a100.csv").touch()
     with pytest.raises(ConfigurationError, match=r"bert has no validation-BATCH\.csv, so it is no complete profile"):
         training_step(tmp_path, "bert", "a100", WorkerShape(1, batch=8))
+
+
+def test_a_folder_without_profiles_is_no_unknown_model(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"no profiles \(MODEL/validation-BATCH\.csv\) in it"):
+        training_step(tmp_path, "bert", "a100", WorkerShape(1, batch=8))

@@ -144,12 +144,17 @@ def training_step(
 
     Raises:
         UnknownName: The model, or the GPU type, has no measurements; the message lists those that have.
-        ConfigurationError: The workers do not fit, or need a time outside of the measurements.
+        ConfigurationError: The folder has no profiles, the workers do not fit, or need a time outside of the
+            measurements.
         OutOfDeviceMemory: The local batch does not fit on a card.
     """
     if model not in models_in(folder) and model and (folder / model).is_dir():
         raise ConfigurationError(
             f"{folder / model} has no validation-BATCH.csv, so it is no complete profile; copy all files of the model"
+        )
+    if not models_in(folder):
+        raise ConfigurationError(
+            f"{folder}: no profiles (MODEL/validation-BATCH.csv) in it; give a folder that has some"
         )
     if model not in models_in(folder):
         raise UnknownName("model", model, models_in(folder))
