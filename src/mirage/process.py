@@ -48,25 +48,21 @@ def die_with_me() -> Callable[[], None]:
 
 
 @contextmanager
-def cleanup_at_signals(*also: signal.Signals) -> Iterator[Callable[[], None]]:
+def cleanup_at_signals() -> Iterator[Callable[[], None]]:
     """Lets SIGTERM and SIGHUP end this process at the next check, after its cleanup.
 
-    The context gives a function that checks: it raises ``SystemExit`` if a signal has come, and ``KeyboardInterrupt``
-    for SIGINT. Loops that wait call it. The handler itself raises nothing: Python drops an exception in a callback of
-    the garbage collector, and a submission would be interrupted. A signal that the process ignores (``nohup``) or
-    handles has the same effect as before. In other threads than the main one, the context does nothing.
-
-    Args:
-        also: Further signals.
+    The context gives a function that checks: it raises ``SystemExit`` if a signal has come. Loops that wait call it.
+    The handler itself raises nothing: Python drops an exception in a callback of the garbage collector, and a
+    submission would be interrupted. A signal that the process ignores (``nohup``) or handles has the same effect as
+    before. In other threads than the main one, the context does nothing.
     """
     in_main = threading.current_thread() is threading.main_thread()
-    former = {sign: signal.getsignal(sign) for sign in (signal.SIGTERM, signal.SIGHUP, *also) if in_main}
-    ours = [sign for sign, handler in former.items() if handler in (signal.SIG_DFL, signal.default_int_handler)]
+    ours = [sign for sign in (signal.SIGTERM, signal.SIGHUP) if in_main and signal.getsignal(sign) == signal.SIG_DFL]
     came: list[int] = []
 
     def check() -> None:
         if came:
-            raise KeyboardInterrupt if came[0] == signal.SIGINT else SystemExit(128 + came[0])
+            raise SystemExit(128 + came[0])
 
     for sign in ours:
         signal.signal(sign, lambda number, _: came.append(number))
@@ -74,5 +70,5 @@ def cleanup_at_signals(*also: signal.Signals) -> Iterator[Callable[[], None]]:
         yield check
     finally:
         for sign in ours:
-            signal.signal(sign, former[sign])
+            signal.signal(sign, signal.SIG_DFL)
     check()

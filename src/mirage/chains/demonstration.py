@@ -5,8 +5,10 @@ The agent keeps the chains alive, as it would on a real cluster; only Slurm is s
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 
@@ -27,7 +29,6 @@ from mirage.sim.workload import workload
 from mirage.trace.statistics.summary import ValueSummary
 from mirage.trace.workload.generate_workload import generate_workload
 from mirage.trace.workload.workload_json import builtin_model
-from mirage.worker_pool import worker_pool
 
 MODEL, DISCIPLINE = "lonestar6-like", "slurm"
 WARM_UP_DAYS, SHOWN_DAYS, MARGIN_DAYS = 21, 14, 5
@@ -150,8 +151,9 @@ def _run_all(tasks: list[Task], workers: int) -> list[ChainRun]:
     others = min(workers, len(tasks)) - 1
     if others < 1:
         return [_run(task) for task in tasks]
-    with worker_pool(others, die_with, os.getpid()) as submit:
-        first = [submit(_run, task) for task in tasks[:others]]
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(others, spawn, initializer=die_with, initargs=(os.getpid(),)) as pool:
+        first = [pool.submit(_run, task) for task in tasks[:others]]
         rest = [_run(task) for task in tasks[others:]]
         return [*(one.result() for one in first), *rest]
 

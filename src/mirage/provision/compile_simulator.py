@@ -5,13 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
 from mirage.kernel.compile_listener import compile_listener
 from mirage.process import die_with
 from mirage.sim.disciplines.discipline_registry import DISCIPLINES, discipline_spec
-from mirage.worker_pool import without_interrupts, worker_pool
 
 ENGINE, FORECASTS, CHANGES = "engine", "what-if", "job changes"
 PROCESSES = 2
@@ -64,8 +63,9 @@ def compile_ahead(parts: list[str], processes: int = PROCESSES, use: Callable[[s
             use(part)
             yield part
         return
-    with worker_pool(processes, die_with, os.getpid()) as submit:
-        waiting = {submit(use, part): part for part in parts[1:]}
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, spawn, initializer=die_with, initargs=(os.getpid(),)) as pool:
+        waiting = {pool.submit(use, part): part for part in parts[1:]}
         for done in as_completed(waiting):
             done.result()
             yield waiting[done]
@@ -77,11 +77,9 @@ def compile_with_forecasts(discipline: str, processes: int = PROCESSES) -> None:
     The two share no more than small kernels. With one process, or after an error in the other, this one compiles the
     discipline when it is needed.
     """
-    spawn = multiprocessing.get_context("spawn")
-    other = spawn.Process(target=_load, args=(discipline, os.getpid()), daemon=True)
+    other = multiprocessing.get_context("spawn").Process(target=_load, args=(discipline, os.getpid()))
     if processes > 1:
-        with without_interrupts():
-            other.start()
+        other.start()
     import mirage.forecast.rollout_kernel  # noqa: F401  compiles it
 
     if processes > 1:

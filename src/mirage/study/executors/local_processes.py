@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing.reduction import ForkingPickler
-from queue import Empty, SimpleQueue
 from typing import Any
 
 from mirage.errors import MirageError
-from mirage.process import cleanup_at_signals
 from mirage.study.executors.executor import Piece, Result, Setup
-from mirage.worker_pool import worker_pool
-
-POLL_S = 0.5
-"""Seconds between two checks for a signal."""
 
 _work: Callable[[Any], Any] | None = None
 """The function that does pieces in this worker process; its state persists from piece to piece."""
@@ -30,8 +22,8 @@ _work: Callable[[Any], Any] | None = None
 class LocalProcesses:
     """Distributes pieces one by one over local processes, which end together with this one.
 
-    Work and results pass through pipes and memory that only these processes hold, so multiprocessing may pickle them; a
-    file in a shared folder is another matter, see ``mirage.study.executors.work_codec``.
+    Work and results pass through pipes that only these processes hold, so multiprocessing may pickle them; a file in a
+    shared folder is another matter, see ``mirage.study.executors.work_codec``.
 
     Attributes:
         workers: Number of processes; with one, this process does the work.
@@ -52,28 +44,17 @@ class LocalProcesses:
             if pieces:
                 yield from map(begin(setup), pieces)
             return
-        pickled = bytes(ForkingPickler.dumps((begin, setup)))  # large ones would block the start of each worker
-        shared = multiprocessing.get_context("spawn").RawArray("c", len(pickled))
-        shared.raw = pickled
-        ended, left = SimpleQueue[Future[Any]](), len(pieces)
-        with cleanup_at_signals(signal.SIGINT) as check, worker_pool(workers, _begin, shared) as submit:
-            try:
-                for piece in pieces:
-                    submit(_do, piece).add_done_callback(ended.put)
-                    check()
-                while left:
-                    check()
-                    try:
-                        done = ended.get(timeout=POLL_S)
-                    except Empty:
-                        continue
-                    left -= 1
-                    yield done.result()
-            except BrokenProcessPool as error:
-                check()  # a signal to all processes may end the workers first
-                raise MirageError(
-                    f"a worker process ended unexpectedly ({error}); if memory ran out, give fewer --workers"
-                ) from error
+        context = multiprocessing.get_context("spawn")  # a fork would copy the caller's threads
+        pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(begin, setup))
+        try:
+            for done in as_completed([pool.submit(_do, piece) for piece in pieces]):
+                yield done.result()
+        except BrokenProcessPool as error:
+            raise MirageError(
+                f"a worker process ended unexpectedly ({error}); if memory ran out, give fewer --workers"
+            ) from error
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def available_cores() -> int:
@@ -81,10 +62,9 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _begin(shared: Any) -> None:
+def _begin(begin: Callable[[Any], Callable[[Any], Any]], setup: Any) -> None:
     global _work
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    begin, setup = ForkingPickler.loads(shared.raw)
     _work = begin(setup)
 
 
