@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from mirage.chains.chain_evaluation import ChainDifference, ChainStudy, PlayedChain, begin_chains, evaluate_chains
+from mirage.chains.chain_evaluation import ChainStudy, PlayedChain, begin_chains, evaluate_chains
 from mirage.chains.simulated_chain import keep_alive
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import MirageError
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import Candidate
 from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.evaluation.paired import Difference
 from mirage.provision.link_size import LinkSize
 from mirage.report.terminal.chain_evaluation_text import print_chain_evaluation
 from mirage.sim.cluster import Cluster
@@ -144,7 +145,7 @@ def test_what_cannot_be_played_is_refused(changes: dict[str, int], policies: lis
         evaluate_chains(study(**changes), policies, [COST])
 
 
-def judged(monkeypatch: pytest.MonkeyPatch, saved: dict[str, list[float]]) -> tuple[ChainDifference, ...]:
+def judged(monkeypatch: pytest.MonkeyPatch, saved: dict[str, list[float]]) -> tuple[Difference, ...]:
     """Differences from ``reactive`` of policies that save these hours in each window."""
 
     def begin(played: ChainStudy):  # type: ignore[no-untyped-def]

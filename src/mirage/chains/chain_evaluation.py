@@ -27,7 +27,8 @@ from mirage.provision.evaluation.candidate import BOUNDS, Candidate, each_cost
 from mirage.provision.evaluation.episode import Scenario, link_user
 from mirage.provision.evaluation.evaluate import check_links, compared_with, dates_and_jobs
 from mirage.provision.evaluation.evaluation_study import codes_of, files_of, inputs_of
-from mirage.provision.evaluation.paired import verdict_of
+from mirage.provision.evaluation.paired import Difference
+from mirage.provision.evaluation.policy_score import ALL
 from mirage.provision.link_size import LinkSize
 from mirage.sim.disciplines.discipline_registry import discipline_spec
 from mirage.study.executors.executor import Executor
@@ -106,7 +107,7 @@ class PlayedChain:
         beyond_limit_s: Part of the interruption that followed a wait longer than a link may run.
         alive_s: Time since the first link started; 0 if none did.
         started: Links that started.
-        held_s: Time in which links held nodes, each counted in full.
+        held_s: Time in which links held nodes, up to the end of the window; that of two links at once counts twice.
     """
 
     begin_s: int
@@ -154,51 +155,20 @@ class ChainRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ChainDifference:
-    """One policy minus another over the same windows: mean hours per chain.
-
-    Negative if it is better.
-
-    Attributes:
-        cost_95: 95 % interval of the mean difference, by Student's t over the windows; None from one window.
-        p_corrected: P-value of equal costs, corrected for the number of policies in the table that differ.
-    """
-
-    policy: str
-    against: str
-    link_nodes: int
-    cost_ratio: float | None
-    windows: int
-    cost: float
-    interruption_h: float
-    overlap_h: float
-    cost_95: Interval | None
-    p_corrected: float | None
-
-    @property
-    def verdict(self) -> str:
-        """``better`` or ``worse`` beyond doubt; otherwise empty."""
-        return verdict_of(self.cost, self.p_corrected)
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the difference as plain values."""
-        return asdict(self) | {"verdict": self.verdict}
-
-
-@dataclass(frozen=True, slots=True)
 class ChainEvaluation:
     """Result of an evaluation by whole chains.
 
     Attributes:
         chains: (policy, nodes of a link, cost) → its chains by window.
         rows: Link × cost × policy, in that nesting from the outside in.
-        differences: Every policy against one of them, in the same order; empty if there is no such policy.
+        differences: Every policy against one of them, in the same order; empty if there is no such policy. They are
+            means over chains, with intervals of Student's t over the windows, and of all loads and months.
         reused: Number of chains that had been played before.
     """
 
     chains: dict[tuple[str, int, Cost], tuple[PlayedChain, ...]]
     rows: tuple[ChainRow, ...]
-    differences: tuple[ChainDifference, ...]
+    differences: tuple[Difference, ...]
     reused: int
 
 
@@ -232,12 +202,10 @@ def evaluate_chains(
     base = compared_with(shown, against)
     _check(study, shown)
     study = replace(study, candidates=tuple(one for name in shown for one in each_cost(name, costs)))
-    path = None if resume_dir is None else resume_dir / f"chains-{study.key}.jsonl"
-    journal = (
-        None
-        if path is None
-        else TrialJournal(path, study.key_of, lambda plain: PlayedChain(**plain), PlayedChain.to_json)
-    )
+    journal = None
+    if resume_dir is not None:
+        file = resume_dir / f"chains-{study.key}.jsonl"
+        journal = TrialJournal(file, study.key_of, lambda plain: PlayedChain(**plain), PlayedChain.to_json)
 
     def prepare(places: Sequence[Place]) -> None:
         discipline_spec(study.scenario.discipline).load()
@@ -251,7 +219,7 @@ def evaluate_chains(
     )
     chains: dict[tuple[str, int, Cost], tuple[PlayedChain, ...]] = {}
     rows: list[ChainRow] = []
-    compared: list[ChainDifference] = []
+    compared: list[Difference] = []
     for k, link in enumerate(study.links):
         for cost in costs:
             of = {}
@@ -360,9 +328,7 @@ def _row(policy: str, nodes: int, cost: Cost, chains: Sequence[PlayedChain]) -> 
     )
 
 
-def _differences(
-    chains: dict[str, tuple[PlayedChain, ...]], base: str, nodes: int, cost: Cost
-) -> list[ChainDifference]:
+def _differences(chains: dict[str, tuple[PlayedChain, ...]], base: str, nodes: int, cost: Cost) -> list[Difference]:
     """The table of one size of link and one cost.
 
     Policies with the same hand-overs count once in its correction.
@@ -372,18 +338,23 @@ def _differences(
     for policy, own in chains.items():
         if policy == base:
             continue
-        change = _costs(own, cost) - _costs(reference, cost)
+        change, late, early = (_costs(own, c) - _costs(reference, c) for c in (cost, Cost(1.0, 0.0), Cost(0.0, 1.0)))
         found.append(
-            ChainDifference(
+            Difference(
                 policy=policy,
                 against=base,
                 link_nodes=nodes,
+                load=ALL,
+                month=ALL,
                 cost_ratio=cost.ratio,
                 windows=len(own),
                 cost=float(change.mean()),
-                interruption_h=_mean_h(a.interruption_s - b.interruption_s for a, b in zip(own, reference)),
-                overlap_h=_mean_h(a.overlap_s - b.overlap_s for a, b in zip(own, reference)),
+                interruption_h=float(late.mean()),
+                overlap_h=float(early.mean()),
                 cost_95=_interval(change),
+                interruption_95=_interval(late),
+                overlap_95=_interval(early),
+                p_value=_p_value(change) if len(own) > 1 else None,
                 p_corrected=None,
             )
         )

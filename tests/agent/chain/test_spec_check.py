@@ -25,7 +25,7 @@ from mirage.agent.model import ChainSpec
 from mirage.agent.policy_runner.question import PolicyRequest, settings_for
 from mirage.agent.store.rows import spec_from_json, spec_to_json
 from mirage.duration import UNLIMITED_S
-from mirage.errors import ConfigurationError, ModelFileError
+from mirage.errors import ConfigurationError, ModelFileError, UnknownName
 from mirage.job_state import MISSING
 from mirage.policy.contract import PolicySpec
 from mirage.policy.policy_registry import POLICIES
@@ -135,3 +135,5 @@ def test_a_chain_that_is_never_to_hold_two_takes_a_policy_that_never_does() -> N
     assert policy_name("singleton:2", never_two=True) == "singleton:2"
     with pytest.raises(ConfigurationError, match=r"--policy lead:4 may start .* choose from reactive, dependency"):
         policy_name("lead:4", never_two=True)
+    with pytest.raises(UnknownName, match="unknown policy 'whatif'"):
+        policy_name("whatif", never_two=True)

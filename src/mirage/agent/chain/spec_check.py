@@ -97,11 +97,13 @@ def policy_name(named: str | None, *, never_two: bool) -> str:
         never_two: Whether a link may only start once Slurm reports the end of the one before.
 
     Raises:
+        UnknownName: There is no such policy.
         ConfigurationError: The policy would let two links run at once.
     """
     if not never_two:
         return DEFAULT_POLICY if named is None else named
     if named is not None and named.partition(":")[0] not in AT_THE_END:
+        policy_spec(named)  # a name that does not exist is reported as such
         raise ConfigurationError(
             f"--policy {named} may start the next job before the last one has ended, which --never-two rules out; "
             f"leave one of them out, or choose from {', '.join(AT_THE_END)}"

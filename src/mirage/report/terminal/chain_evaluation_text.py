@@ -7,9 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from mirage.chains.chain_evaluation import ChainDifference, ChainEvaluation, ChainRow
+from mirage.chains.chain_evaluation import ChainEvaluation, ChainRow
 from mirage.duration import format_duration
 from mirage.errors import quantity
+from mirage.provision.evaluation.paired import Difference
 from mirage.report.figures import links_words, mean_words, owner_words
 from mirage.report.terminal.console_table import fits, plain_console, print_table
 from mirage.report.terminal.evaluation_text import VERDICT_STYLES, signed
@@ -57,7 +58,7 @@ def print_chain_evaluation(
         )
 
 
-def _print_rows(console: Console, rows: list[ChainRow], found: dict[str, ChainDifference]) -> None:
+def _print_rows(console: Console, rows: list[ChainRow], found: dict[str, Difference]) -> None:
     names = ["policy", "interruption h", "> limit", "overlap h", "links", "alive", "cost"]
     if found:
         names += [f"less {next(iter(found.values())).against}", ""]
@@ -74,7 +75,7 @@ def _print_rows(console: Console, rows: list[ChainRow], found: dict[str, ChainDi
     print_table(console, names, cells, styles=styles)
 
 
-def _cells(row: ChainRow, found: dict[str, ChainDifference], *, intervals: bool) -> list[str]:
+def _cells(row: ChainRow, found: dict[str, Difference], *, intervals: bool) -> list[str]:
     cells = [
         row.policy,
         f"{row.interruption_h:.1f}",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +17,12 @@ from mirage.cli.options import CostOptions, TraceOptions, is_given
 from mirage.cli.study import DEFAULT_WINDOWS, ExecutorOptions, StudyOptions, submissions_s
 from mirage.cli.trace_reading import read_named_trace
 from mirage.version import __version__
+
+if TYPE_CHECKING:
+    from mirage.chains.chain_evaluation import ChainEvaluation, ChainStudy
+    from mirage.policy.cost import Cost
+    from mirage.provision.evaluation.episode import Scenario
+    from mirage.trace.table import JobTable
 
 DEFAULT_POLICIES = ("reactive", "singleton:2", "lead:4", "average", "hold", "what-if", "auto")
 """The rules that a real agent runs, from the simplest on."""
@@ -58,30 +66,14 @@ def evaluate_chains(
     check_outputs(trace, parquet, None)
     table = read_named_trace(trace, reading).table
 
-    from mirage.agent.model import WAITING_LINKS
-    from mirage.chains.chain_evaluation import ChainStudy
     from mirage.chains.chain_evaluation import evaluate_chains as play_chains
-    from mirage.duration import MINUTE_S
     from mirage.provision.evaluation.episode import Scenario
     from mirage.report.terminal.chain_evaluation_text import print_chain_evaluation
     from mirage.report.terminal.progress import progress_bar
-    from mirage.trace.statistics.summary import iso_utc
 
     jobs = machine.workload(table, simulated.cluster, trace)
-    begin_s, every_s = study.begins_s(table), study.every or chain_s
-    fitting = max((submissions_s(table)[1] - chain_s - begin_s) // every_s + 1, 1)
-    played = ChainStudy(
-        Scenario(simulated.cluster, jobs, study.queue, simulated.settings),
-        begin_s,
-        study.windows or min(fitting, DEFAULT_WINDOWS),
-        every_s,
-        chain_s,
-        tuple(study.links()),
-        (),
-        study.step or 30 * MINUTE_S,
-        waiting_links or WAITING_LINKS,
-        study.link_user,
-    )
+    scenario = Scenario(simulated.cluster, jobs, study.queue, simulated.settings)
+    played = _study_of(study, scenario, table, chain_s, waiting_links)
     policies = study.policies if is_given("policies") else DEFAULT_POLICIES
     with progress_bar("chains") as progress:
         evaluation = play_chains(
@@ -93,7 +85,41 @@ def evaluate_chains(
             resume_dir=None if study.resume is None else Path(study.resume),
             against=against,
         )
-    report = {
+    report = {**_tables(evaluation), **_provenance(trace, simulated.source, played, study, weighed, evaluation.reused)}
+    if parquet is not None:
+        write_parquet(report, parquet)
+    if as_json:
+        click.echo(json.dumps(report, indent=2))
+    else:
+        print_chain_evaluation(evaluation, report)
+
+
+def _study_of(
+    study: StudyOptions, scenario: Scenario, table: JobTable, chain_s: int, waiting_links: int | None
+) -> ChainStudy:
+    """Returns the windows with their defaults: as many as fit, without gaps."""
+    from mirage.agent.model import WAITING_LINKS
+    from mirage.chains.chain_evaluation import ChainStudy
+    from mirage.duration import MINUTE_S
+
+    begin_s, every_s = study.begins_s(table), study.every or chain_s
+    fitting = max((submissions_s(table)[1] - chain_s - begin_s) // every_s + 1, 1)
+    return ChainStudy(
+        scenario,
+        begin_s,
+        windows=study.windows or min(fitting, DEFAULT_WINDOWS),
+        every_s=every_s,
+        chain_s=chain_s,
+        links=tuple(study.links()),
+        candidates=(),
+        step_s=study.step or 30 * MINUTE_S,
+        waiting_links=waiting_links or WAITING_LINKS,
+        link_user=study.link_user,
+    )
+
+
+def _tables(evaluation: ChainEvaluation) -> dict[str, Any]:
+    return {
         "rows": [row.to_json() for row in evaluation.rows],
         "differences": [difference.to_json() for difference in evaluation.differences],
         "chains": [
@@ -101,27 +127,30 @@ def evaluate_chains(
             for (policy, nodes, cost), chains in evaluation.chains.items()
             for chain in chains
         ],
+    }
+
+
+def _provenance(
+    trace: str, settings: str, played: ChainStudy, study: StudyOptions, costs: Sequence[Cost], reused: int
+) -> dict[str, Any]:
+    from mirage.trace.statistics.summary import iso_utc
+
+    return {
         "trace": trace,
-        "nodes": simulated.cluster.nodes,
+        "nodes": played.scenario.cluster.nodes,
         "discipline": played.scenario.discipline,
-        "settings": simulated.source,
-        "start": iso_utc(begin_s),
+        "settings": settings,
+        "start": iso_utc(played.begin_s),
         "windows": played.windows,
-        "every_s": every_s,
-        "chain_s": chain_s,
+        "every_s": played.every_s,
+        "chain_s": played.chain_s,
         "step_s": played.step_s,
         "link_nodes": list(study.link_nodes),
         "link_limit_s": study.link_limit,
         "link_user": study.link_user,
         "waiting_links": played.waiting_links,
-        "costs": [{"interruption": cost.interruption, "overlap": cost.overlap} for cost in weighed],
-        "chains_reused": evaluation.reused,
+        "costs": [{"interruption": cost.interruption, "overlap": cost.overlap} for cost in costs],
+        "chains_reused": reused,
         "version": __version__,
         "command": shlex.join(["mirage", *sys.argv[1:]]),
     }
-    if parquet is not None:
-        write_parquet(report, parquet)
-    if as_json:
-        click.echo(json.dumps(report, indent=2))
-    else:
-        print_chain_evaluation(evaluation, report)
