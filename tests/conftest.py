@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of PyTorch wait for each other where cores are shared
 settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared-machine")  # on a busy machine slow says nothing of the test
 

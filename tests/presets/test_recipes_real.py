@@ -100,7 +100,7 @@ def cluster(private_cluster: Any) -> Any:
 
 def shell_of(cluster: Any, folder: Path) -> Shell:
     path = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return Shell(cluster, folder, PATH=path, OMP_NUM_THREADS="1")
+    return Shell(cluster, folder, PATH=path)
 
 
 def steps(shell: Shell) -> list[int]:

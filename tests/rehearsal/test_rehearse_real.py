@@ -46,7 +46,7 @@ def outcomes(cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 def environment_of(cluster: Any, folder: Path) -> dict[str, str]:
     return {
-        **os.environ, **cluster.environment, "MIRAGE_HOME": str(folder.with_suffix(".home")), "OMP_NUM_THREADS": "1",
+        **os.environ, **cluster.environment, "MIRAGE_HOME": str(folder.with_suffix(".home")),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }  # fmt: skip
 
