@@ -23,7 +23,6 @@ from mirage.provision.link_size import LinkSize
 from mirage.report.terminal.chain_evaluation_text import print_chain_evaluation
 from mirage.sim.cluster import Cluster
 from mirage.sim.workload import workload
-from mirage.study.executors.local_processes import LocalProcesses
 from mirage.study.executors.work_codec import decode, encode
 from mirage.trace.table import JobTable
 
@@ -46,16 +45,16 @@ def study(**changes: object) -> ChainStudy:
 def test_each_window_has_a_chain_of_the_agent_with_each_policy() -> None:
     found = evaluate_chains(study(), ["reactive", "lead:1"], [COST], against="reactive")
     assert list(found.chains) == [("reactive", 1, COST), ("lead:1", 1, COST)]
-    for (policy, *_), (first, second) in found.chains.items():
+    for first, second in found.chains.values():
         assert (first.begin_s, second.begin_s) == (DAY_S, 5 * DAY_S)
-        other = study()
-        sim = other.scenario.simulation()
-        sim.approach(5 * DAY_S)
-        run = keep_alive(sim, other.links[0], policy, COST, 8 * DAY_S, step_s=other.step_s)
-        assert (second.interruption_s, second.overlap_s, second.started) == (
-            run.interruption_s, run.overlap_s, len(run.started),
-        )  # fmt: skip
         assert second.alive_s == 3 * DAY_S, "the first link starts at once"
+    other = study()
+    sim = other.scenario.simulation()
+    sim.approach(5 * DAY_S)
+    run = keep_alive(sim, other.links[0], "lead:1", COST, 8 * DAY_S, step_s=other.step_s)
+    assert (second.interruption_s, second.overlap_s, second.started) == (
+        run.interruption_s, run.overlap_s, len(run.started),
+    )  # fmt: skip
     reactive, ahead = found.rows
     assert (reactive.interruption_h, reactive.overlap_h, reactive.cost) == (6, 0, 18)
     assert ahead.interruption_h == 6
@@ -101,14 +100,13 @@ def test_chains_that_never_start_are_counted_and_named(capsys: pytest.CaptureFix
 def test_played_chains_are_reused_also_by_a_study_with_more_policies(tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
     progress = lambda done, all_of_them: calls.append((done, all_of_them))  # noqa: E731
-    once = evaluate_chains(study(), ["reactive"], [COST], resume_dir=tmp_path)
-    again = evaluate_chains(
-        study(), ["lead:1", "reactive"], [COST], resume_dir=tmp_path, progress=progress, executor=LocalProcesses(2)
-    )
-    assert (once.reused, again.reused) == (0, 2)
+    played = study(windows=1)
+    once = evaluate_chains(played, ["reactive"], [COST], resume_dir=tmp_path)
+    again = evaluate_chains(played, ["lead:1", "reactive"], [COST], resume_dir=tmp_path, progress=progress)
+    assert (once.reused, again.reused) == (0, 1)
     assert again.chains["reactive", 1, COST] == once.chains["reactive", 1, COST]
-    assert calls[0] == (2, 4)
-    other = evaluate_chains(study(waiting_links=1), ["reactive"], [COST], resume_dir=tmp_path)
+    assert calls[0] == (1, 2)
+    other = evaluate_chains(study(windows=1, waiting_links=1), ["reactive"], [COST], resume_dir=tmp_path)
     assert other.reused == 0
 
 
