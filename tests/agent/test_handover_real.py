@@ -121,7 +121,7 @@ def test_a_lone_link_is_signalled_its_grace_before_its_limit(shell: Shell, by: s
     if agent is not None:
         shell.until(lambda: "signalled" in shell.kinds("alone"), 60, "and the agent's own signal is in the log")
         terminate(agent)
-        assert shell.row("alone")["untold"] == 0
+        assert shell.row("alone")["unsignalled"] == 0
     if shell.row("alone")["state"] != "done":  # the agent may have seen the end
         shell.mirage("chain", "stop", "alone")
 

@@ -88,8 +88,8 @@ class HandOver:
 class ChainRun:
     """History of a chain between its first submission and the horizon.
 
-    It is interrupted while no link serves: from the end of one until the next is ready. Nodes are held twice while two
-    links hold nodes, whether the second serves or still loads. Neither includes the wait for the first link, nor
+    It is interrupted while no link serves: from the end of one until the next is ready. Two links overlap while both
+    hold nodes, whether the second serves or still loads. Neither includes the wait for the first link, nor
     anything after the last link that was wanted.
 
     Attributes:
@@ -107,7 +107,7 @@ class ChainRun:
     def hand_overs(self) -> tuple[HandOver, ...]:
         """Every end of a link before the horizon and the link after it; overlaps count in full.
 
-        A link that ends before its predecessor hands nothing over: its nodes were held twice, and no more.
+        A link that ends before its predecessor hands nothing over: it only overlaps.
         """
         found, covered_s = [], MISSING
         for last, following in zip(self.links, (*self.links[1:], None)):
@@ -175,5 +175,5 @@ class ChainRun:
 
     @property
     def wasted_node_h(self) -> float:
-        """Node-hours held twice."""
+        """Node-hours of overlap."""
         return self.overlap_s / HOUR_S * self.link.nodes

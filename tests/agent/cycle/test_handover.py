@@ -16,7 +16,7 @@ from mirage.agent.cycle.handover import (
     ReadinessProbes,
     end_links,
     hand_over,
-    is_untold,
+    is_unsignalled,
     job_environment,
     note_end,
     send_signals,
@@ -339,11 +339,11 @@ TIMED_OUT = {"state": LinkState.ENDED, "outcome": JobState.TIMEOUT, "started_s":
 @pytest.mark.parametrize(
     ("known", "spec", "event"),
     [
-        ({}, {}, ("untold", "job 101 reached its limit without a signal of the agent")),
+        ({}, {}, ("unsignalled", "job 101 reached its limit without a signal of the agent")),
         (
             {"signalled_s": 4_486},
             {},
-            ("untold", "job 101 reached its limit 114 s after its signal, of a grace of 120 s"),
+            ("unsignalled", "job 101 reached its limit 114 s after its signal, of a grace of 120 s"),
         ),
         ({"signalled_s": 4_485}, {}, None),
         ({}, {"signal": ""}, None),
@@ -365,7 +365,7 @@ def test_a_limit_that_ends_a_link_without_a_signal_in_time_is_written_down(
     world = OneChain(replace(running(1), **(TIMED_OUT | known)), **spec)
     note_end(world.context, world.chain, world.links[0])
     assert world.events == ([(1, *event)] if event else [])
-    assert is_untold(world.chain, world.links[0]) == (event is not None and event[0] == "untold")
+    assert is_unsignalled(world.chain, world.links[0]) == (event is not None and event[0] == "unsignalled")
 
 
 @pytest.mark.parametrize(

@@ -84,14 +84,14 @@ PAGE = chain_page(RUN, FACTS, [as_record(d) for d in DECISIONS], EVENTS, "0.1.0"
 def test_the_tiles_summarize_the_chain() -> None:
     assert tiles(PAGE) == [
         ("alive", "85.71%", "of the time since the first start"),
-        ("interrupted", "4.0 h", "longest 4.0 h"),
-        ("held twice", "2.0 h", "4.0 node-hours"),
+        ("interruption", "4.0 h", "longest 4.0 h"),
+        ("overlap", "2.0 h", "4.0 node-hours"),
         ("links", "3", "have started"),
     ]
     fresh = chain_page(replace(RUN, links=LINKS[3:], decisions=()), FACTS, [], [], "0.1.0")
     assert tiles(fresh)[0] == ("alive", "–", "of the time since the first start")
     assert tiles(fresh)[1:] == [
-        ("interrupted", "0 s", "without a link"), ("held twice", "0 s", "0.0 node-hours"),
+        ("interruption", "0 s", "without a link"), ("overlap", "0 s", "0.0 node-hours"),
         ("links", "0", "have started"),
     ]  # fmt: skip
 
@@ -100,13 +100,13 @@ def test_the_tiles_summarize_the_chain() -> None:
 def test_a_loss_has_a_readable_unit(lost_s: int, words: str) -> None:
     links = (LINKS[0], replace(LINKS[1], started_s=LINKS[0].ends_s + lost_s))
     run = replace(RUN, links=links, until_s=links[1].ends_s)
-    assert tiles(chain_page(run, FACTS, [], [], "0.1.0"))[1] == ("interrupted", words, f"longest {words}")
+    assert tiles(chain_page(run, FACTS, [], [], "0.1.0"))[1] == ("interruption", words, f"longest {words}")
 
 
 def test_the_tables_hold_every_hand_over_decision_and_event() -> None:
     hand_overs, decisions, log = tables(PAGE)
     assert hand_overs == [
-        ["links", "end (UTC)", "interruption", "overlap", "node-hours twice", ""],
+        ["links", "end (UTC)", "interruption", "overlap", "overlap node-hours", ""],
         ["2 → 3", "2024-10-05 02:00", "", "02:00:00", "4.00", ""],
         ["1 → 2", "2024-10-04 12:00", "04:00:00", "", "", ""],
     ]
@@ -139,7 +139,7 @@ def test_a_hand_over_that_overlaps_and_interrupts_is_both() -> None:
     links = (LINKS[0], replace(LINKS[1], started_s=LINKS[0].ends_s - 2 * HOUR, ready_s=LINKS[0].ends_s + HOUR))
     run = replace(RUN, links=links, until_s=links[1].ends_s)
     page = chain_page(run, FACTS, [], [], "0.1.0")
-    assert tiles(page)[1:3] == [("interrupted", "60 min", "longest 60 min"), ("held twice", "2.0 h", "4.0 node-hours")]
+    assert tiles(page)[1:3] == [("interruption", "60 min", "longest 60 min"), ("overlap", "2.0 h", "4.0 node-hours")]
     assert tables(page)[0][1:] == [["1 → 2", "2024-10-04 12:00", "01:00:00", "02:00:00", "4.00", ""]]
     for svg in (svg_of(link_chart(run)), svg_of(chain_chart({"one": run}))):
         bands = {kind: boxes(svg, f"{kind}-band") or boxes(svg, kind) for kind in ("gap", "overlap")}
@@ -159,7 +159,7 @@ def test_an_open_hand_over_is_marked() -> None:
     waiting = replace(RUN, links=(LINKS[0], record(1, 8, -1, -1)), until_s=DAY0 + 15 * HOUR)
     page = chain_page(waiting, FACTS, [], [], "0.1.0")
     assert tables(page)[0][1:] == [["1 → ?", "2024-10-04 12:00", "03:00:00", "", "", "still open"]]
-    assert tiles(page)[1] == ("interrupted", "3.0 h", "longest 3.0 h")
+    assert tiles(page)[1] == ("interruption", "3.0 h", "longest 3.0 h")
 
 
 def test_decisions_to_compete_are_all_listed_and_the_last_thirty_others() -> None:

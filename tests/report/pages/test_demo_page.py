@@ -23,9 +23,9 @@ PAGE = demo_page(DEMO, "mirage demo --seed <7>", "0.1.0")
 
 def test_the_tiles_state_what_was_lost_and_its_cost() -> None:
     assert tiles(PAGE) == [
-        ("interrupted, reactive", "48.0 h", "8-node links, alive 85.7%"),
-        ("interrupted, auto", "6.0 h", "alive 98.2%"),
-        ("held twice, auto", "6.0 h", "the price of being early"),
+        ("interruption, reactive", "48.0 h", "8-node links, alive 85.7%"),
+        ("interruption, auto", "6.0 h", "alive 98.2%"),
+        ("overlap, auto", "6.0 h", "the price of being early"),
         ("95 % of jobs waited up to", "94.0 h", "1,234 jobs in two weeks"),
     ]
 
@@ -33,7 +33,7 @@ def test_the_tiles_state_what_was_lost_and_its_cost() -> None:
 def test_the_table_compares_the_policies() -> None:
     policies, decisions = tables(PAGE)
     assert policies == [
-        ["policy", "links", "interrupted", "longest", "held twice", "node-hours twice", "alive", "cost"],
+        ["policy", "links", "interruption", "longest", "overlap", "overlap node-hours", "alive", "cost"],
         ["reactive", "6", "48.0 h", "12.0 h", "0.0 h", "0.0", "85.7%", "144.0"],
         ["what-if", "4", "150.0 h", "150.0 h", "6.0 h", "48.0", "55.4%", "456.0"],
         ["auto", "7", "6.0 h", "6.0 h", "6.0 h", "48.0", "98.2%", "24.0"],

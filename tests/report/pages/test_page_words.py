@@ -46,15 +46,15 @@ def test_a_chain() -> None:
         "# Chain train",
         "active: a & b; policy what-if; Mirage 0.1.0",
         *("alive", "85.71%", "of the time since the first start"),
-        *("interrupted", "4.0 h", "longest 4.0 h"),
-        *("held twice", "2.0 h", "4.0 node-hours"),
+        *("interruption", "4.0 h", "longest 4.0 h"),
+        *("overlap", "2.0 h", "4.0 node-hours"),
         *("links", "3", "have started"),
         "## Links",
         "A row each; times are UTC.",
         *LINK_KEY,
         "## Hand-overs",
         "From the end of one job to the start of the next.",
-        "| links | end (UTC) | interruption | overlap | node-hours twice |",
+        "| links | end (UTC) | interruption | overlap | overlap node-hours |",
         "| 2 → 3 | 2024-10-05 02:00 |  | <overlap>02:00:00 | 4.00 |",
         "| 1 → 2 | 2024-10-04 12:00 | <gap>04:00:00 |  |  |",
         "## Decisions",
@@ -85,8 +85,8 @@ def test_a_chain_of_which_nothing_has_run() -> None:
         "# Chain train",
         "active; policy what-if; Mirage 0.1.0",
         *("alive", "–", "of the time since the first start"),
-        *("interrupted", "0 s", "without a link"),
-        *("held twice", "0 s", "0.0 node-hours"),
+        *("interruption", "0 s", "without a link"),
+        *("overlap", "0 s", "0.0 node-hours"),
         *("links", "0", "have started"),
         "## Links",
         "None has been submitted yet.",
@@ -125,7 +125,7 @@ def test_spans_have_readable_units(ends_s: int, now_s: int, interrupted: str, no
     first, second, *_ = RUN.links
     links = (replace(first, ends_s=DAY0 + 7200), replace(second, started_s=DAY0 + 7200 + ends_s, ends_s=DAY0 + 36_000))
     words = page_words(chain_page(replace(RUN, links=links, until_s=DAY0 + 36_000), FACTS, [], [], ""))
-    place = words.index("interrupted")
+    place = words.index("interruption")
     assert words[place + 1 : place + 3] == [interrupted, note]
 
 
@@ -154,9 +154,9 @@ def test_the_demonstration() -> None:
         "# Two weeks of a service on a shared cluster",
         "A service that runs in batch jobs of 12 hours, on a simulated cluster of 76 nodes with the queue of an A100 "
         "partition. Between two jobs it is down while the next one waits, unless that is submitted in time.",
-        *("interrupted, reactive", "48.0 h", "8-node links, alive 85.7%"),
-        *("interrupted, auto", "6.0 h", "alive 98.2%"),
-        *("held twice, auto", "6.0 h", "the price of being early"),
+        *("interruption, reactive", "48.0 h", "8-node links, alive 85.7%"),
+        *("interruption, auto", "6.0 h", "alive 98.2%"),
+        *("overlap, auto", "6.0 h", "the price of being early"),
         *("95 % of jobs waited up to", "94.0 h", "1,234 jobs in two weeks"),
         "## A chain of 8-node links",
         "The same cluster and the same other users; only the time at which the next link is submitted differs.",
@@ -164,7 +164,7 @@ def test_the_demonstration() -> None:
         "submitted, waiting in the queue",
         "interruption: no link runs",
         "overlap: two links run",
-        "| policy | links | interrupted | longest | held twice | node-hours twice | alive | cost",
+        "| policy | links | interruption | longest | overlap | overlap node-hours | alive | cost",
         "| reactive | 6 | <gap>48.0 h | 12.0 h | <good>0.0 h | 0.0 | 85.7% | 144.0",
         "| what-if | 4 | <gap>150.0 h | 150.0 h | <overlap>6.0 h | 48.0 | 55.4% | 456.0",
         "| auto | 7 | <gap>6.0 h | 6.0 h | <overlap>6.0 h | 48.0 | 98.2% | 24.0",

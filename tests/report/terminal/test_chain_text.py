@@ -84,7 +84,7 @@ def test_what_is_printed() -> None:
     lines = text.splitlines()
     assert lines[0] == "train  paused, policy what-if: it [rains]"
     assert "██" in text
-    assert lines[-2] == "interrupted 04:00:00, held twice 02:00:00 (4.00 node-hours), alive 85.71% of the time"
+    assert lines[-2] == "interruption 04:00:00, overlap 02:00:00 (4.00 node-hours), alive 85.71% of the time"
     assert lines[-1] == "last decision 01-01T01:00: now"
 
 

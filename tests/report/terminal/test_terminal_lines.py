@@ -27,12 +27,12 @@ def test_what_the_demonstration_s_chains_lost() -> None:
     assert lines[2] == "<dim>queued  </><yellow>" + "▁▂▂▃▄▄▅▅▆▇▇█" * 7 + "</>"
     assert lines[3:] == [
         "",
-        "<dim>links of  policy    interrupted  longest  held twice  alive   cost</>",
-        "8 nodes   reactive  <red>     48.0 h</>   12.0 h  <green>     0.0 h</>  85.7%  144.0",
-        "8 nodes   what-if   <red>    150.0 h</>  150.0 h  <yellow>     6.0 h</>  55.4%  456.0",
-        "8 nodes   auto      <red>      6.0 h</>    6.0 h  <yellow>     6.0 h</>  98.2%   24.0",
+        "<dim>links of  policy    interruption  longest  overlap  alive   cost</>",
+        "8 nodes   reactive  <red>      48.0 h</>   12.0 h  <green>  0.0 h</>  85.7%  144.0",
+        "8 nodes   what-if   <red>     150.0 h</>  150.0 h  <yellow>  6.0 h</>  55.4%  456.0",
+        "8 nodes   auto      <red>       6.0 h</>    6.0 h  <yellow>  6.0 h</>  98.2%   24.0",
         "",
-        "<dim>cost: an hour interrupted to an hour held twice as 3:1; seed 7</>",
+        "<dim>cost: an hour of interruption to an hour of overlap as 3:1; seed 7</>",
         "report: <bold>out.html</>",
     ]
 
@@ -46,7 +46,7 @@ def test_an_hour_lost_is_red(lost_s: int, style: str) -> None:
     alone = replace(demo, runs={(1, "what-if"): replace(run, links=links, until_s=second.ends_s)})
     lines = printed(lambda console: print_demonstration(alone, "x", console), 100)
     (line,) = [line for line in lines if "what-if" in line]
-    assert line.startswith(f"1 node    what-if  <{style}>      1.0 h</>    1.0 h  <green>     0.0 h</>")
+    assert line.startswith(f"1 node    what-if  <{style}>       1.0 h</>    1.0 h  <green>  0.0 h</>")
 
 
 def test_a_narrow_terminal_gets_a_shorter_picture() -> None:

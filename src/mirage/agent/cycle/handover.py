@@ -201,7 +201,7 @@ def next_last_call_s(context: CycleContext, chain: Chain) -> int:
     return min(calls_s, default=MISSING)
 
 
-def is_untold(chain: Chain, link: Link) -> bool:
+def is_unsignalled(chain: Chain, link: Link) -> bool:
     """Whether the limit has ended a link without a signal its grace before.
 
     Slurm's own signal counts where the link was submitted with one: it needs no agent.
@@ -220,7 +220,7 @@ def note_end(context: CycleContext, chain: Chain, link: Link) -> None:
         came = (
             f"{_ended_by_limit_s(link) - link.signalled_s} s after its signal, of a grace of {grace_s(chain, link)} s"
         )
-    kind, detail = "untold", f"job {link.job} reached its limit {came}"
+    kind, detail = "unsignalled", f"job {link.job} reached its limit {came}"
     if chain.spec.slurm_warning_of(link.number):
         kind, detail = "signalled-by-slurm", f"{detail}; Slurm's own --signal has reached its batch script"
     context.change_link(link, context.event(chain.id, link.number, kind, detail))

@@ -154,8 +154,8 @@ class Metrics(Collector):
         yield _counter("decisions", "Choices of policies, by reason", chosen, "reason", "choice")
         revised = {(kind,): float(self._happened[kind]) for kind in REVISIONS}
         yield _counter("second_thoughts", "Changes of links that were queued", revised, "kind")
-        untold = {(): float(self._happened["untold"])}
-        yield _counter("links_untold", "Links that their limit ended without a signal in time", untold)
+        unsignalled = {(): float(self._happened["unsignalled"])}
+        yield _counter("links_unsignalled", "Links that their limit ended without a signal in time", unsignalled)
         refused = sum(self._happened[kind] for kind in ("refused", "release-refused", "thought-refused"))
         yield _counter("submissions_refused", "Submissions and releases that Slurm refused", {(): refused})
 
@@ -184,7 +184,7 @@ def _of_chains(chains: Sequence[tuple[Chain, list[Link]]], now_s: int) -> Iterab
     yield _gauge("link_blocked", "Why a link waits, other than for its turn", waits, "chain", "reason")
     yield _counter("interruption_seconds", "Time in which no link served, so far", lost_s, "chain")
     yield _counter("overlap_seconds", "Time in which two links held nodes, so far", twice_s, "chain")
-    yield _counter("wasted_node_seconds", "Node-seconds held twice, so far", wasted_s, "chain")
+    yield _counter("wasted_node_seconds", "Node-seconds of overlap, so far", wasted_s, "chain")
     yield _gauge("link_ends_timestamp_seconds", "When the newest running link reaches its limit", ends_s, "chain")
     yield _gauge("live_link", "Number of the newest link that runs, 0 for none", live, "chain")
 

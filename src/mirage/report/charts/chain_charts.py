@@ -39,7 +39,7 @@ def chain_chart(runs: Mapping[str, ChainRun], width: float = WIDE) -> Picture:
         top = _TOP + k * each
         parts += [*_heading(run, policy, top, width), *_band(run, time, top + head)]
     described = "; ".join(
-        f"{policy}: {run.interruption_s / HOUR_S:.1f} h interrupted, {run.overlap_s / HOUR_S:.1f} h overlapping"
+        f"{policy}: {run.interruption_s / HOUR_S:.1f} h of interruption, {run.overlap_s / HOUR_S:.1f} h of overlap"
         for policy, run in runs.items()
     )
     return Picture(width, height, parts, f"Links of a chain over time. {described}")
@@ -47,8 +47,8 @@ def chain_chart(runs: Mapping[str, ChainRun], width: float = WIDE) -> Picture:
 
 def _heading(run: ChainRun, policy: str, top: float, width: float) -> list[Drawn]:
     """Draws the name of the policy and the figures of the chain, on one line or on two."""
-    lost = f"{run.interruption_s / HOUR_S:.1f} h interrupted"
-    twice = f"{run.overlap_s / HOUR_S:.1f} h held twice"
+    lost = f"{run.interruption_s / HOUR_S:.1f} h of interruption"
+    twice = f"{run.overlap_s / HOUR_S:.1f} h of overlap"
     summary = f"{lost} · {twice} · alive {run.availability:.1%}"
     name = Label(policy, _LEFT, top + 18, style="strong halo", size=14)
     if width >= MIDDLE:

@@ -56,8 +56,8 @@ def _tiles(run: ChainRun) -> str:
     return tiles(
         [
             ("alive", f"{run.availability:.2%}" if count else "–", "of the time since the first start"),
-            ("interrupted", _span(run.interruption_s), longest),
-            ("held twice", _span(run.overlap_s), f"{run.wasted_node_h:.1f} node-hours"),
+            ("interruption", _span(run.interruption_s), longest),
+            ("overlap", _span(run.overlap_s), f"{run.wasted_node_h:.1f} node-hours"),
             ("links", str(count), "have started"),
         ]
     )
@@ -99,7 +99,7 @@ def _hand_overs(run: ChainRun) -> str:
         wasted = f"{over.overlap_s / HOUR_S * run.link.nodes:.2f}" if over.overlap_s else ""
         note = "still open" if over.open else ""
         rows.append([f"{over.link + 1} → {following}", _when(over.ended_s), lost, twice, wasted, note])
-    columns = ("links", "end (UTC)", "interruption", "overlap", "node-hours twice", "")
+    columns = ("links", "end (UTC)", "interruption", "overlap", "overlap node-hours", "")
     return table(columns, rows, cards=len(rows) <= CARDS)
 
 

@@ -56,12 +56,12 @@ def _tiles(demo: Demonstration) -> str:
     return tiles(
         [
             (
-                "interrupted, reactive",
+                "interruption, reactive",
                 f"{before.interruption_s / HOUR_S:.1f} h",
                 f"{nodes}-node links, alive {before.availability:.1%}",
             ),
-            (f"interrupted, {_AHEAD}", f"{after.interruption_s / HOUR_S:.1f} h", f"alive {after.availability:.1%}"),
-            (f"held twice, {_AHEAD}", f"{after.overlap_s / HOUR_S:.1f} h", "the price of being early"),
+            (f"interruption, {_AHEAD}", f"{after.interruption_s / HOUR_S:.1f} h", f"alive {after.availability:.1%}"),
+            (f"overlap, {_AHEAD}", f"{after.overlap_s / HOUR_S:.1f} h", "the price of being early"),
             ("95 % of jobs waited up to", _hours(demo.load.wait_s.p95), f"{demo.load.jobs:,} jobs in two weeks"),
         ]
     )
@@ -73,7 +73,7 @@ def _hours(seconds: float) -> str:
 
 def _chain_section(demo: Demonstration, nodes: int) -> str:
     runs = {policy: demo.runs[nodes, policy] for policy in POLICIES}
-    columns = ("policy", "links", "interrupted", "longest", "held twice", "node-hours twice", "alive", "cost")
+    columns = ("policy", "links", "interruption", "longest", "overlap", "overlap node-hours", "alive", "cost")
     return section(
         f"A chain of {nodes}-node links",
         "The same cluster and the same other users; only the time at which the next link is submitted differs.",

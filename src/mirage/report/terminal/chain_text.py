@@ -57,7 +57,7 @@ def print_chain(run: ChainRun, facts: Mapping[str, Any], decision: Any, console:
         lines += timeline(run, out.width, plain=not out.encoding.lower().startswith("utf"))
         lost, twice = format_duration(run.interruption_s), format_duration(run.overlap_s)
         wasted = f" ({run.wasted_node_h:.2f} node-hours)" if run.overlap_s else ""
-        lines.append(Text(f"interrupted {lost}, held twice {twice}{wasted}, alive {run.availability:.2%} of the time"))
+        lines.append(Text(f"interruption {lost}, overlap {twice}{wasted}, alive {run.availability:.2%} of the time"))
         if run.after_long_waits:
             lines.append(Text(_beyond_limit(run)))
     if facts.get("excluded"):

@@ -51,7 +51,7 @@ def print_demonstration(shown: Demonstration, out: str, console: Console | None 
     _print_chains(shown, console)
     ratio = f"{shown.cost.interruption:g}:{shown.cost.overlap:g}"
     console.print()
-    console.print(Text(f"cost: an hour interrupted to an hour held twice as {ratio}; seed {shown.seed}", "dim"))
+    console.print(Text(f"cost: an hour of interruption to an hour of overlap as {ratio}; seed {shown.seed}", "dim"))
     console.print(Text.assemble("report: ", (out, "bold")))
 
 
@@ -70,5 +70,5 @@ def _print_chains(shown: Demonstration, console: Console) -> None:
                 f"{run.cost(shown.cost):.1f}",
             ]
         )
-    names = ["links of", "policy", "interrupted", "longest", "held twice", "alive", "cost"]
+    names = ["links of", "policy", "interruption", "longest", "overlap", "alive", "cost"]
     print_table(console, names, rows, left=2)

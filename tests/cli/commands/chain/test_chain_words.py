@@ -30,7 +30,7 @@ def test_list(type_: Type) -> None:
     out, err = type_("chain", "list")
     assert err == "not polled yet; no agent runs: mirage agent start\n"
     assert out.splitlines() == [
-        "CHAIN  STATE   POLICY  LINK  JOB  LINK_STATE  LEFT      NEXT  INTERRUPTED  OVERLAP   UNTOLD  WHY",
+        "CHAIN  STATE   POLICY  LINK  JOB  LINK_STATE  LEFT      NEXT  INTERRUPTED  OVERLAP   UNSIGNALLED  WHY",
         "serve  active  lead:2  2     102  running     01:13:20  held  00:30:00     00:00:00  1",
         "train  active  lead:2  0     -    planned     -         -     00:00:00     00:00:00  0",
     ]
@@ -100,7 +100,7 @@ def test_list_of_a_column_that_there_is_not(type_: Type) -> None:
     _, err = type_("chain", "list", "-o", "chain,node", status=2)
     assert err.splitlines()[-1] == (
         "Error: there is no column 'node'; there are chain, state, policy, link, job, link_state, left, next, "
-        "interrupted, overlap, untold, why"
+        "interrupted, overlap, unsignalled, why"
     )
 
 
@@ -108,7 +108,7 @@ def test_list_as_json_has_every_chain_and_plain_seconds(type_: Type) -> None:
     serve, train, old = json.loads(type_("chain", "list", "--json")[0])
     assert serve == {
         "chain": "serve", "state": "active", "why": "", "policy": "lead:2", "link": 2, "job": 102,
-        "link_state": "running", "left": 4_400, "next": "held", "interrupted": 1_800, "overlap": 0, "untold": 1,
+        "link_state": "running", "left": 4_400, "next": "held", "interrupted": 1_800, "overlap": 0, "unsignalled": 1,
         "as_of": None, "agent": False, "outage_since": None, "outage": None, "excluded": [],
         "reserved": None, "shortened": [], "budget": None,
     }  # fmt: skip
@@ -239,7 +239,7 @@ def test_show(type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[2].endswith(" +00:30:00")
     assert lines[3].endswith(" held")
     assert lines[-2:] == [
-        "interrupted 00:30:00, held twice 00:00:00, alive 90.53% of the time",
+        "interruption 00:30:00, overlap 00:00:00, alive 90.53% of the time",
         "last decision 09-21T10:03: lead-reached:lead_s=7200",
     ]
     assert type_("chain", "show", "train")[0] == "train  active, policy lead:2\nno link has been submitted yet\n"
@@ -313,7 +313,7 @@ def test_revisions_are_reported(type_: Type, store: SqlStore) -> None:
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(["list"], "serve  active"), (["show", "serve"], "interrupted 00:30:00"), (["log", "serve"], "job 101 on n1"),
+    [(["list"], "serve  active"), (["show", "serve"], "interruption 00:30:00"), (["log", "serve"], "job 101 on n1"),
      (["explain", "serve"], "lead-reached"), (["list", "--json"], '"chain": "train"')],
 )  # fmt: skip
 def test_chains_are_shown_where_nothing_can_be_written(

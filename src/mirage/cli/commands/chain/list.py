@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from mirage.agent.store.sql_store import SqlStore
 
 COLUMNS = (
-    "chain", "state", "policy", "link", "job", "link_state", "left", "next", "interrupted", "overlap", "untold", "why",
+    "chain", "state", "policy", "link", "job", "link_state", "left", "next", "interrupted", "overlap", "unsignalled",
+    "why",
 )  # fmt: skip
 
 PATIENCE_S = 2.0
@@ -56,7 +57,7 @@ def list_(everything: bool, parsable2: bool, noheader: bool, columns: str | None
     """Show each chain: its current link and time left, the next link, lost time, and problems.
 
     INTERRUPTED is the time without a serving link, from the end of one until the next was ready; OVERLAP is the time
-    in which two links held nodes; UNTOLD counts links that hit their time limit without a signal in time.
+    in which two links held nodes; UNSIGNALLED counts links that hit their time limit without a signal in time.
     """
     chosen = list(COLUMNS) if columns is None else columns.split(",")
     if unknown := [name for name in chosen if name not in COLUMNS]:
@@ -122,7 +123,7 @@ def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
     """Returns a chain as one JSON object, with times in seconds."""
     from mirage.agent.chain.budget import budget_of
     from mirage.agent.chain.history import chain_run
-    from mirage.agent.cycle.handover import is_untold
+    from mirage.agent.cycle.handover import is_unsignalled
     from mirage.agent.decision.link_sizing import ReservedTime
     from mirage.job_state import MISSING
     from mirage.slurm_words.reasons import in_words
@@ -155,7 +156,7 @@ def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
         "next": following[0].state.value if following else None,
         "interrupted": run.interruption_s,
         "overlap": run.overlap_s,
-        "untold": sum(is_untold(chain, link) for link in links),
+        "unsignalled": sum(is_unsignalled(chain, link) for link in links),
     }
 
 
