@@ -11,7 +11,7 @@ import pytest
 from mirage.agent.chain import create
 from mirage.agent.chain.create import name_for, with_scripts
 from mirage.agent.chain.request import Caller, Request, read_request
-from mirage.agent.chain.spec_check import check_spec
+from mirage.agent.chain.spec_check import check_output_folders, check_spec
 from mirage.agent.chain.submission import link_submission
 from mirage.agent.model import Chain, ChainSpec
 from mirage.agent.paths import Home
@@ -190,3 +190,36 @@ def test_a_folder_that_the_user_may_not_enter_is_named(tmp_path: Path, monkeypat
     monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "closed")  # root may enter every folder
     with pytest.raises(ConfigurationError, match="--chdir closed: you may not enter this folder; name one that you"):
         check_spec(ChainSpec(Submission("")), {"chdir": "closed"}, tmp_path, has_end=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"output": "logs/run.log"}, "--output logs/run.log: there is no folder logs in {}, and .*; mkdir -p {}/logs$"),
+        ({"output": "out", "error": "a b/e"}, "--error a b/e: there is no folder a b in {}, .*; mkdir -p '{}/a b'$"),
+        ({"output": "logs/%x/%j.log"}, "there is no folder logs in {},"),
+        ({"output": "made/run.log", "chdir": "made"}, "there is no folder made in {}/made,"),
+    ],
+)
+def test_an_output_in_a_folder_that_is_not_there_is_refused(
+    tmp_path: Path, given: dict[str, str | None], message: str
+) -> None:
+    (tmp_path / "made").mkdir()
+    with pytest.raises(ConfigurationError, match=message.replace("{}", str(tmp_path))):
+        check_output_folders(given, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"output": "run.log"}, {"output": "made/%j.log"}, {"output": "%x/run.log"}, {"output": "lo\\gs.txt"},
+     {"output": "logs/run.log", "chdir": "gone"}, {"error": "/dev/null"}],
+)  # fmt: skip
+def test_an_output_that_may_be_opened_is_accepted(tmp_path: Path, given: dict[str, str | None]) -> None:
+    (tmp_path / "made").mkdir()
+    assert check_output_folders(given, tmp_path) == ()
+
+
+def test_an_output_in_a_folder_that_only_compute_nodes_may_have_is_a_warning(tmp_path: Path) -> None:
+    (warning,) = check_output_folders({"output": "/local/ada/%j.log"}, tmp_path)
+    assert warning.startswith("warning: --output /local/ada/%j.log: there is no folder /local/ada here; if compute")
+    assert warning.endswith(": mkdir -p /local/ada")

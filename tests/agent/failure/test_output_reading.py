@@ -107,6 +107,12 @@ def test_output_that_cannot_be_read_is_named_and_nothing_stops(tmp_path: Path) -
     )  # fmt: skip
 
 
+def test_a_missing_folder_of_the_output_is_named(tmp_path: Path) -> None:
+    case = Readings(tmp_path, options={"output": "logs/run.log", "error": "logs/run.err"})
+    expected = f"there is no output of it in {tmp_path}/logs/run.log and {tmp_path}/logs/run.err"
+    assert case.update() == [(1, "cause-unknown", f"job 101: {expected}; there is no folder {tmp_path}/logs here")]
+
+
 def test_the_user_s_own_patterns_count_from_the_next_failure_on(tmp_path: Path) -> None:
     case = Readings(tmp_path)
     case.write("E42: licence server\n")

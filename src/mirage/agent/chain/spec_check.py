@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
+from itertools import takewhile
 from pathlib import Path
 
 from mirage.agent.chain.tag import chain_name
@@ -229,6 +231,31 @@ def _check_directory(given: Chosen, directory: Path) -> None:
             f"--chdir {wanted}: there is no such folder here, and each job of the chain would start in another; "
             "make it, or change into it in the script"
         )
+
+
+def check_output_folders(given: Chosen, directory: Path) -> tuple[str, ...]:
+    """Refuse an output file in a folder that is not there.
+
+    Slurm makes no folder, so each job would fail at once. From a name with a pattern on, nothing is checked.
+
+    Returns:
+        Warnings: an absolute path may be on the compute nodes only.
+
+    Raises:
+        ConfigurationError: There is no such folder in the working directory.
+    """
+    where, warnings = directory / (given.get("chdir") or ""), []
+    for option in ("output", "error"):
+        parents = Path((given.get(option) or "").replace("\\", "")).parent.parts
+        folder = Path(*takewhile(lambda part: "%" not in part, parents))
+        if not where.is_dir() or (where / folder).is_dir():
+            continue
+        problem = f"--{option} {given[option]}: there is no folder {folder}"
+        remedy = f"mkdir -p {shlex.quote(str(where / folder))}"
+        if not folder.is_absolute():
+            raise ConfigurationError(f"{problem} in {where}, and Slurm does not make it; {remedy}")
+        warnings.append(f"warning: {problem} here; if compute nodes lack it too, each job fails at once: {remedy}")
+    return tuple(warnings)
 
 
 def _check_times(spec: ChainSpec, limit: int, lasts: str) -> None:

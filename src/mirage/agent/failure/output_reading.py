@@ -174,7 +174,9 @@ def read_files(chain: Chain, link: Link, folder: Path, user: str, name: str, *, 
     tails = [tail for file in files if (tail := tail_of(file, link.started_s)) is not None]
     listed = " and ".join(map(str, files))
     if not tails:
-        return OutputSearch(None, f"there is no output of it in {listed}", progress)
+        missing = dict.fromkeys(file.parent for file in files if not file.parent.is_dir())
+        absent = "".join(f"; there is no folder {folder} here" for folder in missing)
+        return OutputSearch(None, f"there is no output of it in {listed}{absent}", progress)
     return OutputSearch(find_cause("\n".join(tails), patterns), f"no line of {listed} matches a pattern", progress)
 
 

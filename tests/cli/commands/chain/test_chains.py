@@ -373,6 +373,14 @@ def test_the_end_of_a_chain_is_printed_and_one_within_the_first_job_is_a_warning
         assert "in 00:04:00: within the time limit 4:00:00 of its first job, which is then ended" in terminal.stderr
 
 
+def test_an_output_in_a_missing_folder_submits_nothing(terminal: Terminal) -> None:
+    (terminal.folder / "logs.sh").write_text("#!/bin/bash\n#SBATCH -t 4:00:00 -o logs/run.log\nserve\n")
+    assert terminal.type("submit", "--no-agent", "logs.sh", status=1) == ""
+    assert f"mkdir -p {terminal.folder}/logs" in terminal.stderr
+    terminal.type("submit", "--no-agent", "-o", "/local/run.log", "logs.sh")
+    assert "warning: --output /local/run.log: there is no folder /local here" in terminal.stderr
+
+
 def test_a_dry_run_is_refused_by_the_rules_of_the_site(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(terminal.folder))
     (terminal.folder / "mirage").mkdir()

@@ -338,3 +338,12 @@ def test_an_edit_without_a_change_is_a_wrong_usage(
 
 def test_two_ends_at_once_are_a_wrong_usage(type_: Type, chain: Callable[[], Chain]) -> None:
     assert "give one of them" in type_("chain", "edit", "serve", "--no-end", "--links", "9", status=2)[1]
+
+
+def test_an_edit_to_an_output_in_a_missing_folder_changes_nothing(
+    type_: Type, chain: Callable[[], Chain], tmp_path: Path
+) -> None:
+    before = chain().spec
+    _, error = type_("chain", "edit", "serve", "-o", "logs/run.log", status=1)
+    assert f"there is no folder logs in {tmp_path}, and Slurm does not make it; mkdir -p {tmp_path}/logs" in error
+    assert chain().spec == before

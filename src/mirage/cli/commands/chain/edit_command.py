@@ -30,6 +30,7 @@ from mirage.job_state import MISSING
 
 if TYPE_CHECKING:
     from mirage.agent.chain.edit import JobEdit
+    from mirage.agent.chain.request import Request
     from mirage.agent.model import Chain, ChainSpec
     from mirage.agent.store.protocol import Store
 
@@ -120,6 +121,7 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
             raise click.UsageError("--framework is for a new script; give the script too")
         new_limit = edit.script is not None or "time" in (*edit.options, *edit.unset)
         spec = checked_spec(spec, job, until_done=words["until_done"] or (spec.until_done and not new_limit))
+        _check_outputs(edit, job)
         edited = changed = differences(chain.spec, spec, job.script_name if edit.script is not None else "")
         if words["clear_excluded"] and chain.excluded:
             changed = {**edited, "excluded": (chain.excluded, "-")}
@@ -161,6 +163,15 @@ def _check_given(edit: JobEdit, words: Mapping[str, Any]) -> None:
     ours = (*words.keys() - {"dry_run", "as_json"}, "interruption_cost", "overlap_cost")
     if not edit.changes_something and not any(map(is_given, ours)):
         raise click.UsageError("which change? give options of the chain or of sbatch, or a new script")
+
+
+def _check_outputs(edit: JobEdit, job: Request) -> None:
+    """Checks the folders of the output files of a changed job, where they are on this host."""
+    from mirage.agent.chain.spec_check import check_output_folders
+
+    if edit.changes_something and not os.environ.get("MIRAGE_SSH"):
+        for warning in check_output_folders(job.given, Path(job.submission.directory)):
+            click.echo(warning, err=True)
 
 
 def _job_edit(ctx: click.Context) -> JobEdit:

@@ -156,6 +156,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
 def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) -> ChainSpec:
     """Returns the specification of the chain, checked before anything is submitted."""
     from mirage.agent.chain.spec_check import (
+        check_output_folders,
         check_spec,
         default_grace_s,
         least_limit_s,
@@ -203,6 +204,8 @@ def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int)
     _check_first_job(spec, request)
     directory = None if os.environ.get("MIRAGE_SSH") else Path(request.submission.directory)
     check_spec(spec, request.given, directory, has_end=has_end, name=words["name"] or "")
+    if directory is not None:
+        note(words, *check_output_folders(request.given, directory))
     return spec
 
 
