@@ -84,6 +84,8 @@ def test_only_lines_that_begin_with_it_count() -> None:
         (" packjob", "heterogeneous job"),
         (" --nodez=2", "unrecognized option '--nodez'"),
         (" --time", "option '--time' requires an argument"),
+        ("-t 4h", "sbatch knows no units in --time=4h; write --time=04:00:00"),
+        ("-N2 --time-min 1.5D", "sbatch knows no units in --time-min=1.5D; write --time-min=1-12:00:00"),
     ],
 )
 def test_lines_that_are_refused(line: str, problem: str) -> None:
