@@ -213,6 +213,10 @@ def test_the_kind_of_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
     for url in ("http://", "https://chat:99999/hook", "http://two words/"):
         with pytest.raises(ConfigurationError, match=f"--notify '{url}' is no URL; give one like https://"):
             check_target(url)
+    for target in ("mail:ada", "mailto:ada@example.org", "slack:#runs now"):
+        with pytest.raises(ConfigurationError, match=f"--notify '{target}' is no target; give a URL of http:// or"):
+            check_target(target)
+    assert check_target("A=b:c curl -d $MIRAGE_TEXT http://h:80/") == "command"
     with pytest.raises(ConfigurationError, match=r"--notify '/no/such/cmd -x': /no/such/cmd is no program here"):
         check_target("/no/such/cmd -x")
     assert check_target("/bin/sh -c true") == "command"

@@ -92,13 +92,18 @@ def check_target(target: str) -> str:
         if not is_web_url(target):
             raise ConfigurationError(f"--notify {shown(target)} is no URL; give one like https://chat.example.org/hook")
         return "webhook"
+    program = target.split()[0]
+    if re.match(r"[A-Za-z][\w+.-]*:", program):
+        raise ConfigurationError(
+            f"--notify {shown(target)} is no target; give a URL of http:// or https://, a mail address such as "
+            "ada@example.org, or a command"
+        )
     if "@" in target and not any(letter in target for letter in " /|;&$'\""):
         if _sendmail() is None:
             raise ConfigurationError(
                 f"--notify {shown(target)}: there is no sendmail on this host; give a webhook or a command instead"
             )
         return "mail"
-    program = target.split()[0]
     if re.fullmatch(r"/[\w./+-]+", program) and shutil.which(program) is None:
         raise ConfigurationError(f"--notify {shown(target)}: {program} is no program here that can run; check its path")
     return "command"
