@@ -347,3 +347,12 @@ def test_an_edit_to_an_output_in_a_missing_folder_changes_nothing(
     _, error = type_("chain", "edit", "serve", "-o", "logs/run.log", status=1)
     assert f"there is no folder logs in {tmp_path}, and Slurm does not make it; mkdir -p {tmp_path}/logs" in error
     assert chain().spec == before
+
+
+def test_a_chain_that_is_ready_by_its_jobs_gets_no_command_for_it(
+    type_: Type, store: SqlStore, chain: Callable[[], Chain]
+) -> None:
+    store.change_spec(chain(), replace(chain().spec, ready_by_job=True))
+    _, error = type_("chain", "edit", "serve", "--ready-command", "true", status=2)
+    assert "--ready-command and --ready-by-job both define when a job is ready" in " ".join(error.split())
+    assert chain().spec.ready_command == ""

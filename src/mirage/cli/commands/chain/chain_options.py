@@ -254,10 +254,15 @@ def progress_fields(words: Mapping[str, Any], known_file: str = "") -> dict[str,
 
 
 def check_ready_command(words: Mapping[str, Any]) -> None:
-    """Checks that ``--ready-command`` is not empty.
+    """Checks that ``--ready-command`` is not empty, and alone decides when a job is ready.
 
     Raises:
-        ConfigurationError: It is.
+        ConfigurationError: It is empty.
+        UsageError: ``--ready-by-job`` is given too.
     """
+    if words["ready_command"] is not None and words.get("ready_by_job"):
+        raise click.UsageError(
+            "--ready-command and --ready-by-job both define when a job is ready; a chain has one of them"
+        )
     if words["ready_command"] is not None and not words["ready_command"].strip():
         raise ConfigurationError("--ready-command is empty; give a command, or leave the option out")

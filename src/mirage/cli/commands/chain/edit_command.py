@@ -95,7 +95,6 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
     edit = _job_edit(ctx)
     edit = replace(edit, unset=words["unset"])
     _check_given(edit, words)
-    check_ready_command(words)
     with cluster.store() as store:
         chain = find(store, name)
         if chain.state.value == "done":
@@ -196,6 +195,7 @@ def _fields(words: Mapping[str, Any], costs: CostOptions, chain: Chain, store: S
     from mirage.policy.cost import Cost
     from mirage.policy.policy_registry import lasting_name
 
+    check_ready_command({**words, "ready_by_job": chain.spec.ready_by_job})
     fields: dict[str, Any] = {
         field: words[field]
         for field in ("least_life", "waiting_links", "links_a_day", "ready_command", "links")
