@@ -192,3 +192,22 @@ def test_two_outputs_of_a_command_are_two_files(
     monkeypatch.chdir(tmp_path)
     assert main(words) == 1
     assert "cannot write two outputs to " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["trace", "info", "/dev/zero"],
+        ["simulate", "/dev/zero", "--nodes", "4"],
+        ["schedule", "compare", "/dev/zero"],
+        ["evaluate", "trace.csv", "--slurm-conf", "/dev/zero"],
+        ["distill", "combine", "/dev/zero", "/dev/zero", "-o", "both.txt"],
+    ],
+)
+def test_no_device_is_read(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert "/dev/zero is a device, which may have no end; name a file" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_device_may_be_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "generate", "--days", "1", "--to", "csv", "-o", "/dev/null"]) == 0, capsys.readouterr().err

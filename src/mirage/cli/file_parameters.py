@@ -1,10 +1,14 @@
-"""Options and arguments that name files, and the refusal of empty names.
+"""Options and arguments that name files, and the refusal of empty names and of devices.
 
-An empty name is usually that of a shell variable that is not set. As a path it would be the working directory.
+An empty name is usually that of a shell variable that is not set. As a path it would be the working directory. A
+device such as ``/dev/zero`` may have no end, so none is read.
 """
 
 from __future__ import annotations
 
+import os
+import stat
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -24,6 +28,7 @@ _FILE_ARGUMENTS = {
     "workloads",
 }
 _FOLDER_ARGUMENTS = {"directory", "profiles"}
+_WRITTEN = {"chart", "out", "parquet", "plot", "progress", "report", "report_file"}
 _MAY_BE_EMPTY = {"progress_file"}  # mirage chain edit: no file from now on
 
 
@@ -41,8 +46,8 @@ def names_file(parameter: click.Parameter) -> bool:
     return parameter.metavar in _FILES or (isinstance(parameter.type, click.Path) and not names_folder(parameter))
 
 
-def refuse_empty_names(command: click.Command) -> None:
-    """Makes a command refuse empty names of files and folders, before any work."""
+def refuse_wrong_names(command: click.Command) -> None:
+    """Makes a command refuse empty names and, for reading, devices, before any work."""
     for parameter in command.params:
         if parameter.name not in _MAY_BE_EMPTY and (names_file(parameter) or names_folder(parameter)):
             converted = partial(_converted, parameter, type(parameter).type_cast_value)
@@ -50,8 +55,14 @@ def refuse_empty_names(command: click.Command) -> None:
 
 
 def _converted(parameter: click.Parameter, convert: Any, ctx: click.Context, value: Any) -> Any:
-    """Returns the converted value of a parameter, unless it is or has an empty name."""
-    if "" in (value if isinstance(value, list | tuple) else (value,)):
+    """Returns the converted value of a parameter without an empty name or a device to read."""
+    names = value if isinstance(value, list | tuple) else (value,)
+    for name in names if names_file(parameter) and parameter.name not in _WRITTEN else ():
+        with suppress(OSError, ValueError, TypeError):  # the command reports a file that is not there
+            mode = os.stat(name).st_mode
+            if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+                raise click.BadParameter(f"{name} is a device, which may have no end; name a file", ctx, parameter)
+    if "" in names:
         what = "folder" if names_folder(parameter) else "file"
         raise click.BadParameter(f"the name of the {what} is empty; name a {what}", ctx, parameter)
     return convert(parameter, ctx, value)

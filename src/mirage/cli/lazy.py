@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from mirage.cli.file_parameters import refuse_empty_names
+from mirage.cli.file_parameters import refuse_wrong_names
 from mirage.errors import MirageError, shown
 from mirage.registry import PlugIn, Registry, load_entry, plug_ins
 
@@ -63,7 +63,7 @@ class CommandGroup(click.Group):
 
             complete_values(found[1])
         elif found[1] is not None:
-            refuse_empty_names(found[1])
+            refuse_wrong_names(found[1])
         return found
 
 
