@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -77,7 +78,7 @@ def test_too_large_a_batch_is_out_of_memory(toy: list[str], capsys: pytest.Captu
         (["--steps", "3", "--epochs", "1"], 2, "--steps and --epochs exclude each other"),
         (["--checkpoint-s", "5"], 2, "need --resume FILE"),
         (["--resume", "none/c"], 1, "there is no folder none"),
-        (["--resume", "/dev/full"], 1, "/dev/full: a checkpoint is a regular file"),
+        (["--resume", "/dev/full"], 2, "/dev/full is a device, which may have no end"),
         (["--gpus", "100000"], 1, "100,000 GPUs of type slow on 33,334 nodes"),
         (["--gpus", "2000000"], 2, "2000000 is too large; at most 1,000,000"),
         (["--speed", "0"], 2, "--speed"),
@@ -88,6 +89,14 @@ def test_options_that_do_not_fit_are_refused(
 ) -> None:
     assert main([*toy, *options]) == status
     assert message in capsys.readouterr().err
+
+
+def test_progress_does_not_wait_for_the_reader_of_a_pipe(
+    toy: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert main([*toy, "--steps", "3", "--progress", f"{tmp_path}/pipe"]) == 1
+    assert f"{tmp_path}/pipe is a pipe, which waits for a reader; name a file" in capsys.readouterr().err
 
 
 def test_profiles_have_to_be_named(

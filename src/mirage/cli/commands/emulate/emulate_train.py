@@ -128,6 +128,8 @@ def train(
     with signals.on(clock):
         for written in filter(None, (resume, progress)):
             check_output(written)
+        if progress is not None and Path(progress).resolve().is_fifo():  # /dev/stdout resolves to no file
+            raise ConfigurationError(f"{progress} is a pipe, which waits for a reader; name a file, or /dev/stdout")
         try:
             step = _step(_folder(profiles), wanted)
         except OutOfDeviceMemory as error:
