@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import os
+import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -55,11 +56,15 @@ def install_endpoint(home: Home, endpoint: Endpoint) -> None:
                 f"{known.file} follows chain {known.chain} already; mirage endpoint {known.chain} --uninstall ends that"
             )
     check_file(endpoint.file)
-    if not os.access(endpoint.file.parent, os.W_OK | os.X_OK):
+    if endpoint.file.is_dir():
+        raise ConfigurationError(f"cannot write {endpoint.file}: it is a folder; name a file")
+    try:
+        tempfile.TemporaryFile(dir=endpoint.file.parent).close()  # a right to write does not suffice, as in /proc
+    except OSError as error:
         raise ConfigurationError(
             f"cannot write {endpoint.file}: the folder {endpoint.file.parent} is absent or not writable for this "
             "user; make it, or name another file"
-        )
+        ) from error
     text = json.dumps(
         {
             "chain": endpoint.chain,

@@ -272,6 +272,8 @@ def test_endpoints_are_installed_listed_and_removed(type_: Type, slurm: Any, sto
 def test_a_folder_that_is_absent_is_reported_at_once(type_: Type, tmp_path: Path) -> None:
     printed = type_("endpoint", "serve", "--port", "80", "-o", "no/up.conf", "--install", status=1)[1]
     assert f"the folder {tmp_path}/no is absent or not writable" in printed
+    for file, why in (("/proc/up.conf", "absent or not writable"), (str(tmp_path), "it is a folder; name a file")):
+        assert why in type_("endpoint", "serve", "--port", "80", "-o", file, "--install", status=1)[1]
     for further in ((), ("--watch",)):
         printed = type_("endpoint", "serve", "--port", "80", "-o", "no/up.conf", *further, status=1)[1]
         assert printed == "mirage: error: cannot write no/up.conf: there is no folder no; make it, or name another\n"
