@@ -105,7 +105,13 @@ def test_limits_cost_a_held_job_its_age_unless_all_held_jobs_gain_it(survives: b
         ("PriorityWeightAge=much", "{path}: PriorityWeightAge='much' is not a whole number; correct it there"),
         ("PriorityWeightQOS=1.5", "{path}: PriorityWeightQOS='1.5' is not a whole number; correct it there"),
         ("SchedulerParameters=bf_window=1d", "{path}: bf_window='1d' is not a whole number; correct it there"),
-        ("PriorityCalcPeriod=0", "{path}: calc_period is 0; it must be from 1 to 1099511627776"),
+        *(
+            (
+                f"PriorityCalcPeriod={none}",
+                f"{{path}}: PriorityCalcPeriod={none} is no period, and slurmctld refuses it; correct it there",
+            )
+            for none in ("0", "-1")
+        ),
         (
             f"SchedulerParameters=default_queue_depth={10**20}",
             f"{{path}}: default_queue_depth is {10**20}; it must be from 0 to 1099511627776",

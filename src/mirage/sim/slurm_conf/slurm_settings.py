@@ -151,6 +151,10 @@ class SlurmSettings:
                 found[_TRES_WEIGHTS[key.lower()]] = _decimal(path, f"PriorityWeightTRES {key}", value)
         if (key := "prioritycalcperiod") in options:
             found["calc_period_s"] = _seconds(path, key, options[key])
+            if not 0 < found["calc_period_s"] < UNLIMITED_S:
+                raise ConfigurationError(
+                    f"{path}: PriorityCalcPeriod={options[key]} is no period, and slurmctld refuses it; correct it there"
+                )
         enforced = {word.strip() for word in options.get("accountingstorageenforce", "").lower().split(",")}
         flags = _flags(options)
         if "ACCRUE_ALWAYS" in flags:
