@@ -108,7 +108,7 @@ def test_limits_cost_a_held_job_its_age_unless_all_held_jobs_gain_it(survives: b
         *(
             (
                 f"PriorityCalcPeriod={none}",
-                f"{{path}}: PriorityCalcPeriod={none} is no period, and slurmctld refuses it; correct it there",
+                f"{{path}}: PriorityCalcPeriod={none} is no period for slurmctld; correct it there",
             )
             for none in ("0", "-1")
         ),

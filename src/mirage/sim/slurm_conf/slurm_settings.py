@@ -153,7 +153,7 @@ class SlurmSettings:
             found["calc_period_s"] = _seconds(path, key, options[key])
             if not 0 < found["calc_period_s"] < UNLIMITED_S:
                 raise ConfigurationError(
-                    f"{path}: PriorityCalcPeriod={options[key]} is no period, and slurmctld refuses it; correct it there"
+                    f"{path}: PriorityCalcPeriod={options[key]} is no period for slurmctld; correct it there"
                 )
         enforced = {word.strip() for word in options.get("accountingstorageenforce", "").lower().split(",")}
         flags = _flags(options)
