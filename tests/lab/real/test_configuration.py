@@ -19,6 +19,7 @@ import pytest
 
 from mirage.errors import ConfigurationError, SlurmUnreachable
 from mirage.lab.real import ports, private_cluster, slurm_packages
+from mirage.lab.real.cluster_files import write_files
 from mirage.lab.real.cluster_processes import lives
 from mirage.lab.real.lab_spec import LabSpec, gres_conf, slurm_conf, slurmdbd_conf
 from mirage.lab.real.ports import free_ports
@@ -348,6 +349,17 @@ def test_ports_are_neighbours_and_free() -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", port))
     assert first >= 10_000
+
+
+@pytest.mark.parametrize(("place", "more"), [(0, {}), (1, {"accounting": True}), (3, {"rest": True}), (101, {})])
+def test_a_port_in_use_is_named_before_anything_starts(tmp_path: Path, place: int, more: dict[str, Any]) -> None:
+    first = free_ports(110)
+    with socket.socket() as used:
+        used.bind(("127.0.0.1", first + place))
+        used.listen()
+        with pytest.raises(ConfigurationError, match=f"port {first + place} is in use; give another first port"):
+            write_files(LabSpec(tmp_path / "lab", nodes=2, port=first, **more))
+    assert not (tmp_path / "lab").exists()
 
 
 @pytest.mark.parametrize("taken", ["answers", "_bindable"])

@@ -177,6 +177,7 @@ def test_types_that_a_table_or_a_folder_lacks_are_named(tmp_path: Path) -> None:
     for path in (table, folder):
         assert unmeasured_types(path, CLUSTER) == ()
         assert unmeasured_types(path, GpuCluster((other, *CLUSTER.groups))) == ("h100",)
+    assert unmeasured_types(tmp_path, CLUSTER) == (), "that it has none is the error, not the types"
     message = (
         r"rates\.json: it has slow, fast; the cluster has h100: "
         "name the GPU types of the cluster as in the table$"

@@ -15,8 +15,18 @@ from pathlib import Path
 from mirage.atomic_file import check_place, write_atomically
 from mirage.errors import ConfigurationError
 from mirage.lab.real import slurm_packages
-from mirage.lab.real.lab_spec import NODES, LabSpec, gres_conf, slurm_conf, slurmdbd_conf
-from mirage.lab.real.ports import free_ports
+from mirage.lab.real.lab_spec import (
+    CONTROLLER,
+    DATABASE,
+    DATABASE_DAEMON,
+    NODES,
+    REST,
+    LabSpec,
+    gres_conf,
+    slurm_conf,
+    slurmdbd_conf,
+)
+from mirage.lab.real.ports import check_free, free_ports
 
 SPEC = "spec.json"
 LETTERS = "abcdefghjkmnpqrstuvwxyz"
@@ -52,12 +62,15 @@ def write_files(spec: LabSpec) -> LabSpec:
     """Write all files; returns the description with its ports and its name filled in.
 
     Raises:
-        ConfigurationError: The directory holds files that are not those of a cluster.
+        ConfigurationError: The directory holds files that are not those of a cluster, or a port is in use.
     """
     if spec.directory.is_dir() and any(spec.directory.iterdir()):
         raise ConfigurationError(
             f"{spec.directory} holds files, but no private cluster; name a directory that is new or empty"
         )
+    if spec.port:
+        used = [CONTROLLER, *([DATABASE_DAEMON, DATABASE] if spec.accounting else []), *([REST] if spec.rest else [])]
+        check_free(spec.port + k for k in (*used, *range(NODES + 1, NODES + spec.nodes + 1)))
     user = getpass.getuser()
     for folder in (spec.etc, spec.run, spec.log, spec.state / "ctld", spec.dev):
         folder.mkdir(parents=True, exist_ok=True)

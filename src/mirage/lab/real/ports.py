@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+from collections.abc import Iterable
 from pathlib import Path
 
 from mirage.errors import ConfigurationError
@@ -37,6 +38,17 @@ def free_ports(count: int) -> int:
     raise ConfigurationError(f"found no {count} consecutive free ports; name the first with --port")
 
 
+def check_free(ports: Iterable[int]) -> None:
+    """Check that no program of this machine uses any of the ports.
+
+    Raises:
+        ConfigurationError: One is in use.
+    """
+    for port in ports:
+        if not _bindable(port, 1):
+            raise ConfigurationError(f"port {port} is in use; give another first port with --port, or leave --port out")
+
+
 def answers(port: int) -> bool:
     """Whether something listens on a port of this machine."""
     with socket.socket() as probe:
@@ -56,6 +68,7 @@ def _first_ephemeral() -> int:
 def _bindable(first: int, count: int) -> bool:
     for port in range(first, first + count):
         with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a closed connection does not count
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
