@@ -60,7 +60,7 @@ def read_any_profiles(path: str | os.PathLike[str] | None, cluster: GpuCluster) 
 def unmeasured_types(path: str | os.PathLike[str], cluster: GpuCluster) -> tuple[str, ...]:
     """The GPU types of a cluster that none of the profiles at a path measures.
 
-    None if there are no profiles.
+    Empty if there are no profiles.
     """
     known = types_in_profiles(path) if _is_folder(path) else gavel_trace.types_in_throughputs(path)
     return tuple(gpu_type for gpu_type in cluster.gpu_types if known and gpu_type not in known)
