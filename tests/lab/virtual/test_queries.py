@@ -216,6 +216,15 @@ def test_the_machine(folder: Path) -> None:
     assert [partition.priority_tier for partition in flat] == [1, 1], "a discipline that knows no tiers"
 
 
+@pytest.mark.parametrize("limits", [(), (Limit(per="user", jobs=8),)])
+@pytest.mark.parametrize("survives", [None, True, False])
+def test_an_agent_knows_whether_a_held_job_retains_its_age(limits: tuple[Limit, ...], survives: bool | None) -> None:
+    cluster, settings = replace(Cluster.pool(4), limits=limits), SlurmSettings(age_survives_hold=survives)
+    simulation = Simulation(cluster, workload(trace(submit_s=[]), cluster), "slurm", settings, begin_s=BEGIN_S)
+    known = SlurmSettings.from_options(VirtualSlurm(simulation).configuration(), "scontrol show config")
+    assert known.retains_age(()) == settings.retains_age(limits)
+
+
 def test_the_options_of_the_scheduler() -> None:
     settings = SlurmSettings(
         bf_interval_s=7, bf_resolution_s=11, bf_window_s=7200, max_job_test=13, default_queue_depth=17,
@@ -245,6 +254,7 @@ def test_the_options_of_the_scheduler() -> None:
         "enforcepartlimits": "ALL",
         "preempttype": "preempt/none",
         "accountingstoragetype": "accounting_storage/slurmdbd",
+        "accountingstorageenforce": "none",
         "clustername": "simulated",
         "slurmctldhost[0]": "localhost",
         "slurmctldport": "6817",

@@ -346,6 +346,7 @@ class Queries:
             "enforcepartlimits": "ALL",
             "preempttype": "preempt/none",
             "accountingstoragetype": "accounting_storage/slurmdbd",
+            "accountingstorageenforce": "none" if s.retains_age(self.sim.cluster.limits) else "associations,limits",
         }
 
 
