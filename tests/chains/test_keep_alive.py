@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mirage.agent.policy_runner.question import settings_for
 from mirage.chains.demonstration import keep_alive
 from mirage.duration import HOUR_S
 from mirage.errors import MirageError
@@ -90,6 +91,22 @@ def test_waits_beyond_the_limit_interrupt_the_chain_once_if_several_links_wait()
     for run in runs.values():
         starts = [link.started_s for link in run.started]
         assert starts == sorted(starts)
+
+
+def test_policies_know_the_limits_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = []
+
+    def recorded(request: object, options: object, limits: object, choices: object) -> object:
+        known.append(limits)
+        return settings_for(request, options, limits, choices)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("mirage.agent.policy_runner.in_process.settings_for", recorded)
+    limits = (Limit(per="user", jobs=8),)
+    machine = replace(Cluster.pool(4), limits=limits)
+    sim = Simulation(machine, workload(JobTable.build([1], submit_s=[0], nodes=[1]), machine), "fcfs")
+    sim.approach(1)
+    keep_alive(sim, LINK, "lead:1", Cost(3, 1), HOUR_S)
+    assert set(known) == {limits}
 
 
 def test_a_chain_leaves_no_file_however_its_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:

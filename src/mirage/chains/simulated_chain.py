@@ -17,6 +17,7 @@ from mirage.agent.cycle.readiness import SystemShell
 from mirage.agent.model import WAITING_LINKS, ChainSpec
 from mirage.agent.policy_runner.in_process import InProcess
 from mirage.agent.policy_runner.question import Answer, Question
+from mirage.agent.policy_runner.site_knowledge import KnownSite, SiteKnowledge
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import open_store
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S, format_duration
@@ -97,7 +98,8 @@ def keep_alive(
     )
     with closing(open_store("sqlite://")) as store:  # in memory: no end of the process leaves a file
         chain = store.add_chain(NAME, spec, slurm.now_s)
-        policies = WatchedPolicies()
+        site = SiteKnowledge(None, KnownSite(limits=sim.cluster.limits))  # as after a calibration
+        policies = WatchedPolicies(site=site)
         agent = Agent(
             store,
             slurm,

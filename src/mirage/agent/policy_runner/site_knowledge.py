@@ -34,13 +34,14 @@ class SiteKnowledge:
     """The facts in a site's calibration, read again whenever its files change.
 
     Args:
-        folder: Folder of calibrations; None for no facts.
+        folder: Folder of calibrations; None for none.
+        known: The facts without a folder.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, known: KnownSite = KnownSite()) -> None:
         self.folder = folder
         self._version: tuple[tuple[Path, int], ...] = ()
-        self._known = KnownSite()
+        self._known = known
 
     def of(self, options: Mapping[str, str]) -> KnownSite:
         """The facts about the cluster with these options.
@@ -48,7 +49,7 @@ class SiteKnowledge:
         None without a calibration, and from an unreadable file, which ``mirage doctor`` reports.
         """
         if self.folder is None:
-            return KnownSite()
+            return self._known
         files = CalibrationFiles(self.folder, cluster_of(options))
         version = tuple(_version(path) for path in (files.file, files.choices))
         if version != self._version:
