@@ -231,6 +231,20 @@ def test_a_chain_without_a_job_is_not_woken(place: Place, words: str, state: Cha
     assert list(place.links("serve")) == [1]
 
 
+def test_a_chain_of_a_backup_without_a_job_in_the_queue_is_paused(place: Place) -> None:
+    stopped, alive = place.make("stopped"), place.make("alive")
+    with closing(place.opened()):
+        back_up(place.path, NOW_S)
+    place.path.unlink()
+    place.slurm.jobs = [place.job(102, alive, 1, JobState.PENDING)]
+    place.slurm.ended = [place.accounted(101, stopped, 1, JobState.CANCELLED)]
+    place.recover()
+    assert place.chain("alive").state is ChainState.ACTIVE
+    assert place.chain("stopped").state is ChainState.PAUSED
+    assert "no job of it is in the queue" in place.chain("stopped").why
+    assert list(place.links("stopped")) == [1]
+
+
 def test_jobs_of_others_and_of_other_stores_are_not_polled(place: Place) -> None:
     chain = place.make("serve")
     place.lose()

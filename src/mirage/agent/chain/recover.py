@@ -31,7 +31,7 @@ from mirage.slurm.records import AccountedJob, QueuedJob
 from mirage.slurm_words.states import ALIVE
 
 ASLEEP = (
-    "recovered from its file; no job of it is in the queue, and whether it was paused, stopped or at its end is not "
+    "recovered; no job of it is in the queue, and whether it was paused, stopped or at its end is not "
     "known: `mirage chain resume {name}` continues it, `mirage chain stop {name}` ends it"
 )
 JOBS_ONLY = "neither a backup nor chains/NAME/chain.json describes it; its jobs continue unchanged"
@@ -167,7 +167,10 @@ def _rebuild(
     begun_s = [chain.created_s for chain in known.values()] + [one.created_s for one in stored]
     since_s = min(begun_s, default=now_s)
     jobs = found_jobs(slurm, slurm.user, identity.identity, since_s)
-    recovered = [_complete(store, chain, jobs.pop(chain.key, []), now_s) for chain in known.values()]
+    recovered = []
+    for chain in known.values():
+        found = jobs.pop(chain.key, [])
+        recovered.append(_complete(store, _asleep_without_job(store, chain, found), found, now_s))
     fresh = [one for one in stored if one.key not in known]
     recovered += [_revive(store, one, jobs.pop(one.key, []), now_s) for one in fresh]
     if (held := store.lease()) is not None:
@@ -177,6 +180,15 @@ def _rebuild(
         for found in jobs.values()
     ]
     return recovered, strays
+
+
+def _asleep_without_job(store: SqlStore, chain: Chain, jobs: list[FoundJob]) -> Chain:
+    """A chain of a backup, paused if no job of it is alive: it may have been stopped since."""
+    if chain.state is not ChainState.ACTIVE or any(job.is_alive or job.tag.done for job in jobs):
+        return chain
+    why = ASLEEP.format(name=chain.name)
+    store.change_chain(chain.id, state=ChainState.PAUSED, why=why)
+    return replace(chain, state=ChainState.PAUSED, why=why)
 
 
 def _complete(store: SqlStore, chain: Chain, jobs: list[FoundJob], now_s: int) -> RecoveredChain:
