@@ -89,6 +89,7 @@ def test_values_are_read(kind: click.ParamType, text: Any, value: Any) -> None: 
         (COUNTS, "²", "'²' is no positive whole number"),
         (COUNTS, "٣", "'٣' is no positive whole number"),
         (COUNTS, "1000000000", "'1000000000' is no positive whole number"),
+        (NUMBERS, "1,2_0", "'2_0' is no number; write a list of numbers, such as 1,2,5,10"),
         (NUMBERS, "1,many", "'many' is no number; write a list of numbers, such as 1,2,5,10"),
         (NUMBERS, "x" * 200, f"'{'x' * 77}…' is no number; write a list of numbers, such as 1,2,5,10"),
     ],
@@ -112,6 +113,23 @@ def test_what_cannot_be_read_is_quoted_with_what_can(kind: click.ParamType, text
 def test_no_range_of_the_command_line_holds_nan(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert f"Invalid value for '{words[-2]}': 'nan' is no finite number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("predict --job 4_0", "'4_0' names a task of an array"),
+        ("simulate x.csv --nodes 1_0", "'1_0' is not a valid number"),
+        ("evaluate x.csv --nodes 7_6", "'7_6' is not a valid number"),
+        ("trace generate --jobs 1_0 -o x", "'1_0' is not a valid number"),
+        ("schedule run --later 0_1", "'0_1' is not a valid number"),
+    ],
+)
+def test_no_number_of_the_command_line_holds_an_underscore(
+    words: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["8", "8,bank", "8,", "8,1h,3,4"])

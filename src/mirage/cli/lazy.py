@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 from mirage.cli.file_parameters import refuse_wrong_names
+from mirage.cli.values import refuse_underscores
 from mirage.errors import MirageError, shown
 from mirage.registry import PlugIn, Registry, load_entry, plug_ins
 
@@ -64,6 +65,7 @@ class CommandGroup(click.Group):
             complete_values(found[1])
         elif found[1] is not None:
             refuse_wrong_names(found[1])
+            refuse_underscores(found[1])
         return found
 
 

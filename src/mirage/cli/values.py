@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +15,23 @@ from mirage.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
     from mirage.provision.evaluation.site_choice import LinkRequest
+
+
+def refuse_underscores(command: click.Command) -> None:
+    """Makes a command refuse numbers with an underscore, which Python accepts: ``4_0`` is a task, not 40."""
+    for parameter in command.params:
+        if isinstance(parameter.type, click.types.IntParamType | click.types.FloatParamType):
+            converted = partial(_without_underscore, parameter, type(parameter).type_cast_value)
+            setattr(parameter, "type_cast_value", converted)  # noqa: B010  a method of one parameter
+
+
+def _without_underscore(parameter: click.Parameter, convert: Any, ctx: click.Context, value: Any) -> Any:
+    for text in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(text, str) and "_" in text:
+            is_task = parameter.name == "job" and text[:1].isdecimal()
+            why = "names a task of an array; give the number of a job" if is_task else "is not a valid number"
+            raise click.BadParameter(f"{shown(text)} {why}.", ctx, parameter)
+    return convert(parameter, ctx, value)
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
@@ -173,7 +191,7 @@ class LinkRequests(click.ParamType):  # type: ignore[type-arg]  # generic in new
         if len(ratio) > 1:
             self.fail(f"{shown(value)} is not {self.form}, such as 8,48h,3", param, ctx)
         try:
-            number = float(ratio[0]) if ratio else 1.0
+            number = float(ratio[0].replace("_", "no number")) if ratio else 1.0
             cost = Cost(1.0, 0.0) if number == math.inf else Cost(number, 1.0)
         except (ValueError, ConfigurationError):
             self.fail(f"{shown(ratio[0])} is no ratio of costs; write a number, such as 3", param, ctx)
@@ -220,7 +238,7 @@ class Numbers(Words):
     def word(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """One number of the list."""
         try:
-            return float(text)
+            return float(text.replace("_", "no number"))
         except ValueError:
             self.fail(f"{shown(text)} is no number; write a list of numbers, such as 1,2,5,10", param, ctx)
 
