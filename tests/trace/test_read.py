@@ -6,6 +6,7 @@ import io
 import lzma
 import re
 import sys
+import tarfile
 from functools import partial
 
 import pytest
@@ -63,6 +64,14 @@ def test_content_that_is_no_trace(tmp_path, content):
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(TraceError, match=r"x:1: looks like none of the known formats .*sacct -P"):
         read_trace(tmp_path / "x")
+
+
+def test_a_tar_archive_is_named(tmp_path):
+    (tmp_path / "sacct.txt").write_bytes(SACCT)
+    with tarfile.open(tmp_path / "sacct.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "sacct.txt", "sacct.txt")
+    with pytest.raises(TraceError, match="it is a tar archive; unpack it"):
+        read_trace(tmp_path / "sacct.tar.gz")
 
 
 @pytest.mark.parametrize("content", [b"JobID|State\r1|COMPLETED\r", b"job_id,submit_s\r1,5\r"])
