@@ -50,6 +50,7 @@ def test_without_slurm_it_names_where_to_go(
             "--after 09:00:00 and the lead of 00:02:00 are longer than the time limit 00:10:00: a link is",
         ),
         (("--after", "9m", "--grace", "61s", "-t", "10"), "--after 00:09:00 and the lead of 00:01:01 are longer than"),
+        (("--grace", "10m", "-t", "5"), "--grace 00:10:00 is not shorter than the time limit 5"),
         (("--after", "UNLIMITED"), "'--after': 'UNLIMITED' never ends"),
         (("--grace", "UNLIMITED"), "'--grace': 'UNLIMITED' never ends"),
         (("--patience", "infinite"), "'--patience': 'infinite' never ends"),

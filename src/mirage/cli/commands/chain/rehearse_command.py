@@ -109,6 +109,11 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
     for line in (*request.remarks, *(reasons if applied is not None else ())):
         click.echo(line, err=True)
     limit = limit_s(request.given)
+    if own_grace_s and limit is not None and own_grace_s >= limit:
+        raise click.UsageError(
+            f"--grace {format_duration(own_grace_s)} is not shorter than the time limit {request.given['time']}; "
+            "shorten the grace, or lengthen the limit"
+        )
     grace_s = words["grace"] or default_grace_s(limit)
     name, to_batch_shell, lead_s = warning_of(own_signal, words.get("signal_previous") or "USR2", grace_s)
     if is_given("after") and limit is not None and words["after"] + (own_grace_s or lead_s) > limit:
