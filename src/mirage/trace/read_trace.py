@@ -267,8 +267,7 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
         return "parquet"
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise UnknownFormat(f"{path}:1: it is text in UTF-16; save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE")
-    if data[257:262] == b"ustar":
-        raise UnknownFormat(f"{path}:1: it is a tar archive; unpack it (tar -xf FILE) and name a file of it")
+    _refuse_archive(data, path)
     head = data[:_HEAD_BYTES].decode("utf-8-sig", errors="replace")
     lines = [line for line in head.split("\n") if line.strip()]
     if re.match(r"\s*(\{|\[\s*(\{|\]))", head):
@@ -300,6 +299,11 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
     if lines and _SACCT_HEADER.search(lines[0]):
         hint = "if sacct wrote it, name the delimiter that was used"
     raise UnknownFormat(f"{path}:1: looks like none of the known formats ({', '.join(known_formats())}); {hint}")
+
+
+def _refuse_archive(data: bytes, path: str) -> None:
+    if data[257:262] == b"ustar":
+        raise UnknownFormat(f"{path}:1: it is a tar archive; unpack it (tar -xf FILE) and name a file of it")
 
 
 def _beginnings() -> Iterator[tuple[str, bytes]]:
