@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def refuse_underscores(command: click.Command) -> None:
-    """Makes a command refuse numbers with an underscore, which Python accepts: ``4_0`` is a task, not 40."""
+    """Makes a command refuse numbers with an underscore, which Python's ``int`` accepts."""
     for parameter in command.params:
         if isinstance(parameter.type, click.types.IntParamType | click.types.FloatParamType):
             converted = partial(_without_underscore, parameter, type(parameter).type_cast_value)
