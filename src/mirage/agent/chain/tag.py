@@ -84,6 +84,7 @@ def chain_name(text: str) -> str:
     """
     if not NAME.fullmatch(text):
         raise ConfigurationError(
-            f"{shown(text)} cannot name a chain: use up to 63 letters, digits, dots, dashes and underscores"
+            f"{shown(text)} cannot name a chain: use a letter or digit of ASCII, and up to 62 more, dots, dashes "
+            "and underscores"
         )
     return text

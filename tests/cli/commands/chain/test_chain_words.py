@@ -17,6 +17,7 @@ from mirage.agent.settings import AgentSettings
 from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import SqlStore
 from mirage.cli import cli_context as cluster
+from mirage.duration import UNLIMITED_S
 from mirage.errors import SlurmUnreachable
 from tests.support.read_only import read_only
 
@@ -125,22 +126,16 @@ def test_of_several_waiting_links_the_next_one_is_listed(type_: Type, store: Sql
     assert (serve["link"], serve["link_state"], serve["next"]) == (3, "held", "queued")
 
 
-def test_a_link_without_a_limit_has_no_time_left_to_show(type_: Type, store: SqlStore) -> None:
-    store.change_link(1, 2, limit_s=-1)
+@pytest.mark.parametrize("limit_s", [-1, UNLIMITED_S])
+def test_a_link_without_a_limit_has_no_time_left_to_show(type_: Type, store: SqlStore, limit_s: int) -> None:
+    store.change_link(1, 2, limit_s=limit_s)
     assert type_("chain", "list", "-n", "-o", "chain,left")[0].splitlines() == ["serve  -", "train  -"]
-
-
-@pytest.mark.parametrize(
-    ("name", "found"), [("serve", "serve"), ("s", "serve"), ("train", "train"), ("train-", "train-old")]
-)
-def test_a_chain_is_found_by_its_name_or_by_how_it_begins(type_: Type, name: str, found: str) -> None:
-    assert json.loads(type_("chain", "show", name, "--json")[0])["chain"] == found
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("tr", "'tr' may be train, train-old; give the full name"),
+        ("train-", "unknown chain 'train-'. Did you mean 'train'? Known: serve, train, train-old."),
         ("sevre", "unknown chain 'sevre'. Did you mean 'serve'? Known: serve, train, train-old."),
         ("", "unknown chain ''. Known: serve, train, train-old."),
     ],
@@ -148,6 +143,14 @@ def test_a_chain_is_found_by_its_name_or_by_how_it_begins(type_: Type, name: str
 @pytest.mark.parametrize("command", ["show", "log", "explain", "report", "pause", "resume", "stop"])
 def test_a_name_that_is_not_clear_is_refused(type_: Type, command: str, name: str, message: str) -> None:
     assert type_("chain", command, name, status=1) == ("", f"mirage: error: {message}\n")
+
+
+def test_how_a_chain_without_an_agent_ends_is_explained(type_: Type) -> None:
+    folder = cluster.home().folder / "agentless" / "alone"
+    folder.mkdir(parents=True)
+    (folder / "link.sh").touch()
+    message = f"chain alone has no agent, its jobs decide: to end it, touch {folder}/stop"
+    assert type_("chain", "stop", "alone", status=1) == ("", f"mirage: error: {message}\n")
 
 
 def test_log(type_: Type) -> None:
@@ -286,9 +289,9 @@ def test_show_as_json_has_every_link(type_: Type) -> None:
 
 
 def test_report_is_named_after_the_chain(type_: Type, tmp_path: Path) -> None:
-    assert type_("chain", "report", "s")[0] == "serve.html\n"
+    assert type_("chain", "report", "serve")[0] == "serve.html\n"
     assert "lead-reached" in (tmp_path / "serve.html").read_text()
-    assert type_("chain", "report", "s", "-o", "no/x.html", status=1)[1] == (
+    assert type_("chain", "report", "serve", "-o", "no/x.html", status=1)[1] == (
         "mirage: error: cannot write no/x.html: there is no folder no; make it, or name another\n"
     )
 

@@ -248,7 +248,7 @@ def test_a_reload_that_fails_is_a_failure(type_: Type, slurm: Any, tmp_path: Pat
 
 
 def test_endpoints_are_installed_listed_and_removed(type_: Type, slurm: Any, store: SqlStore, tmp_path: Path) -> None:
-    words = ("endpoint", "ser", "--port", "80", "-o", "up.conf", "--reload", "true", "--install")
+    words = ("endpoint", "serve", "--port", "80", "-o", "up.conf", "--reload", "true", "--install")
     printed = type_(*words)[1]
     assert f"the agent writes {tmp_path}/up.conf from its next cycle on" in printed
     assert "no agent runs" in printed

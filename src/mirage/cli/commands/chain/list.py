@@ -12,7 +12,7 @@ import click
 
 from mirage.cli import cli_context as cluster
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.errors import ConfigurationError, WrongCluster, one_line, shown
+from mirage.errors import ConfigurationError, UnknownName, WrongCluster, one_line, shown
 
 if TYPE_CHECKING:
     from mirage.agent.chain.budget import Budget
@@ -30,17 +30,19 @@ PATIENCE_S = 2.0
 
 
 def find(store: Store, name: str) -> Chain:
-    """Returns the chain of a name, or the only chain with a name that begins so.
+    """Returns the chain of a name.
 
     Raises:
-        UnknownName: No chain matches, or the name is empty, as from an unset variable.
-        ConfigurationError: Several chains match.
+        UnknownName: No chain has it, or the name is empty, as from an unset variable.
+        ConfigurationError: It is the name of a chain without an agent.
     """
-    begun = [chain for chain in store.chains() if name and chain.name.startswith(name)]
-    exact = [chain for chain in begun if chain.name == name]
-    if len(begun) > 1 and not exact:
-        raise ConfigurationError(f"{shown(name)} may be {', '.join(chain.name for chain in begun)}; give the full name")
-    return (exact or begun or [store.chain(name)])[0]
+    try:
+        return store.chain(name)
+    except UnknownName:
+        folder = cluster.home().folder / "agentless" / name
+        if not name or not (folder / "link.sh").is_file():
+            raise
+    raise ConfigurationError(f"chain {name} has no agent, its jobs decide: to end it, touch {folder}/stop")
 
 
 @click.command(
@@ -125,6 +127,7 @@ def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
     from mirage.agent.chain.history import chain_run
     from mirage.agent.cycle.handover import is_unsignalled
     from mirage.agent.decision.link_sizing import ReservedTime
+    from mirage.duration import UNLIMITED_S
     from mirage.job_state import MISSING
     from mirage.slurm_words.reasons import in_words
 
@@ -135,7 +138,8 @@ def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
     shown = (running or first or known)[-1] if known else None
     following = [link for link in links if shown is not None and link.number > shown.number]
     waiting = [link for link in known if link.reason]
-    left = max(running[-1].started_s + running[-1].limit_s - now_s, 0) if running and running[-1].limit_s > 0 else None
+    limited = bool(running) and 0 < running[-1].limit_s < UNLIMITED_S
+    left = max(running[-1].started_s + running[-1].limit_s - now_s, 0) if limited else None
     budget = budget_of(chain, links, now_s)
     reserved = ReservedTime.of(chain.reserved)
     stopped = reserved.in_words if reserved is not None else in_words(waiting[-1].reason) if waiting else ""
