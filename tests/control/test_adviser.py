@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mirage.control.adviser import Adviser, advice_json
+from mirage.control.adviser import Adviser, advice_json, summary
 from mirage.control.model_profiles import job_model
 from mirage.control.progress_files import JobProgress
 from mirage.control.recording import decide_again, plan_text, read_recorded, record
@@ -50,7 +50,10 @@ def test_nodes_are_lent_and_used_by_one_plan(tmp_path: Path) -> None:
         pending(8, TimeLimit="1:00:00"), pending(9, TimeLimit="30:00", tres_per_node="gres:gpu:3"),
     ])  # fmt: skip
     adviser = Adviser(cluster.slurm, replace(POOLS, scheduler="aryl"), tmp_path)
-    lines = [step.line(POOLS) for step in adviser.advise(NOW_S).steps]
+    advice = adviser.advise(NOW_S)
+    assert advice.view is not None
+    assert summary(advice.view)["lent_nodes"] == 0, "nothing is lent yet"
+    lines = [step.line(POOLS) for step in advice.steps]
     assert [line.split(":")[0] for line in lines] == ["lend i1", "lend i2", "start 9", "start 7", "postpone 8"]
     assert "scontrol update JobId=9 ReservationName=mirage-loan-i1" in lines[2]
     assert "scontrol update JobId=7 ReservationName=mirage-loan-i2" in lines[3]

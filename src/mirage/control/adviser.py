@@ -45,7 +45,7 @@ class Advice:
     Attributes:
         time_s: Time of the snapshot, in seconds since 1970.
         problem: Why nothing is decided; empty if it is.
-        view: The view; None with a problem.
+        view: The view, without the loans of the plan; None with a problem.
         steps: What a controller would do.
         news: Which of the steps were not planned at the snapshot before.
     """
@@ -149,8 +149,8 @@ class Adviser:
                 self._run.add(snapshot, self._first, view)
             except SlurmError as error:
                 return self._nothing(now_s, str(error))
-        plan, view = self._decide(view)
-        steps = steps_of_plan(plan, view, self.pools)
+        plan, lent = self._decide(view)
+        steps = steps_of_plan(plan, lent, self.pools)
         steps = tuple(
             step if (step.kind, step.subject, False) in self._planned else self._within_budget(step, now_s)
             for step in steps
@@ -159,7 +159,7 @@ class Adviser:
         news = tuple(one not in self._planned for one in planned)
         self._planned = frozenset(planned)
         self._count(steps, news)
-        self._compare_starts(view, steps, now_s)
+        self._compare_starts(lent, steps, now_s)
         return Advice(now_s, "", view, plan, steps, news)
 
     def count_stops(self, stops: Mapping[str, Iterable[tuple[float, int]]]) -> None:
