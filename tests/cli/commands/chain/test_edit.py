@@ -289,6 +289,14 @@ def test_an_end_can_be_dropped(type_: Type, chain: Callable[[], Chain]) -> None:
     assert (chain().spec.links, chain().spec.until_s, chain().spec.until_done) == (0, MISSING, True)
 
 
+def test_a_chain_that_is_stopping_does_not_change(type_: Type, chain: Callable[[], Chain]) -> None:
+    type_("chain", "stop", "serve")
+    before = chain()
+    _, err = type_("chain", "edit", "serve", "--links", "9", status=1)
+    assert "chain serve is stopping, so nothing of it can change" in err
+    assert chain() == before
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

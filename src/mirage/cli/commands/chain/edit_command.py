@@ -97,8 +97,10 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
     _check_given(edit, words)
     with cluster.store() as store:
         chain = find(store, name)
-        if chain.state.value == "done":
-            raise ConfigurationError(f"chain {chain.name} is done, so nothing of it can change; submit a new one")
+        if chain.state.value in ("stopping", "done"):
+            raise ConfigurationError(
+                f"chain {chain.name} is {chain.state.value}, so nothing of it can change; submit a new one"
+            )
         job = edited_job(chain, cluster.home(), edit)
         read_site_files(os.environ).check_place(job.given)
         spec = _fields(words, costs, chain, store, now_s)
