@@ -34,6 +34,12 @@ def _without_underscore(parameter: click.Parameter, convert: Any, ctx: click.Con
     return convert(parameter, ctx, value)
 
 
+def _plain_float(text: str) -> float:
+    if "_" in text:
+        raise ValueError
+    return float(text)
+
+
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
     """A duration in Slurm's form or with a unit, converted to seconds.
 
@@ -191,7 +197,7 @@ class LinkRequests(click.ParamType):  # type: ignore[type-arg]  # generic in new
         if len(ratio) > 1:
             self.fail(f"{shown(value)} is not {self.form}, such as 8,48h,3", param, ctx)
         try:
-            number = float(ratio[0].replace("_", "no number")) if ratio else 1.0
+            number = _plain_float(ratio[0]) if ratio else 1.0
             cost = Cost(1.0, 0.0) if number == math.inf else Cost(number, 1.0)
         except (ValueError, ConfigurationError):
             self.fail(f"{shown(ratio[0])} is no ratio of costs; write a number, such as 3", param, ctx)
@@ -238,7 +244,7 @@ class Numbers(Words):
     def word(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """One number of the list."""
         try:
-            return float(text.replace("_", "no number"))
+            return _plain_float(text)
         except ValueError:
             self.fail(f"{shown(text)} is no number; write a list of numbers, such as 1,2,5,10", param, ctx)
 

@@ -56,6 +56,11 @@ class AgentlessRequest:
     first: Submission
 
 
+def agentless_folder(home: Home, name: str) -> Path:
+    """The folder of a chain without an agent."""
+    return home.folder / "agentless" / name
+
+
 def agentless_request(
     home: Home, request: Request, spec: ChainSpec, name: str, slurm: SlurmClient, now_s: int
 ) -> AgentlessRequest:
@@ -81,7 +86,7 @@ def agentless_request(
     limit = limit_s(given)
     if limit is not None and limit >= UNLIMITED_S:
         raise ConfigurationError("a job without a time limit needs no next one; give a limit with -t")
-    folder = home.folder / "agentless" / name
+    folder = agentless_folder(home, name)
     if folder.exists():
         raise ConfigurationError(f"there is a chain in {folder}; choose another name with --chain")
     options = _options(request, spec)

@@ -84,7 +84,7 @@ def chain_name(text: str) -> str:
     """
     if not NAME.fullmatch(text):
         raise ConfigurationError(
-            f"{shown(text)} cannot name a chain: use a letter or digit of ASCII, and up to 62 more, dots, dashes "
-            "and underscores"
+            f"{shown(text)} cannot name a chain: begin with a letter or digit (A-Z, a-z, 0-9); up to 62 of these, "
+            "dots, dashes and underscores may follow"
         )
     return text

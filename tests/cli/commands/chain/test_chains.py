@@ -216,6 +216,19 @@ def test_a_controller_that_was_not_reached_leaves_no_chain_and_the_next_try_make
     assert json.loads(terminal.type("chain", "show", "serve", "--json"))["links"][0]["state"] == "running"
 
 
+def test_ctrl_c_while_sbatch_runs_names_the_chain_that_exists(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mirage.slurm.client.SlurmClient.submit", interrupted)
+        terminal.type("submit", "--chain", "serve", "--no-agent", "serve.sh", status=130)
+    assert "chain serve exists, and its job is or will be submitted: `mirage chain stop serve`" in terminal.stderr
+    assert [row["chain"] for row in json.loads(terminal.type("chain", "list", "--json"))] == ["serve"]
+
+
 def test_a_name_that_is_taken_leaves_the_chain_and_its_script_as_they_are(terminal: Terminal) -> None:
     terminal.type("submit", "--chain", "serve", "--no-agent", "serve.sh")
     Path("serve.sh").write_text("#!/bin/sh\nanother\n")

@@ -39,8 +39,10 @@ def find(store: Store, name: str) -> Chain:
     try:
         return store.chain(name)
     except UnknownName:
-        folder = cluster.home().folder / "agentless" / name
-        if not name or not (folder / "link.sh").is_file():
+        from mirage.agent.chain.agentless_chain import LINK_SCRIPT, agentless_folder
+
+        folder = agentless_folder(cluster.home(), name)
+        if not (folder / LINK_SCRIPT).is_file():
             raise
     raise ConfigurationError(f"chain {name} has no agent, its jobs decide: to end it, touch {folder}/stop")
 

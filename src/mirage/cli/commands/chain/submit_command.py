@@ -339,6 +339,13 @@ def _submitted(
         if key and (known := chain_of_request(store, key)) is not None:  # another process was faster
             return _known(words, *known)
         raise
+    except KeyboardInterrupt:
+        if any(chain.name == name for chain in store.chains()):
+            click.echo(
+                f"mirage: chain {name} exists, and its job is or will be submitted: `mirage chain stop {name}` ends it",
+                err=True,
+            )
+        raise
     except RequestNotSent:
         click.echo("mirage: nothing was submitted, and there is no chain: try again", err=True)
         raise
