@@ -74,7 +74,7 @@ def test_the_figures_add_up(shown):
         assert len(chain["hand_overs"]) >= 2
         lost_s = sum(h["interruption_s"] for h in chain["hand_overs"])
         assert chain["interruption_h"] == pytest.approx(lost_s / 3600)
-        assert f"{chain['interruption_h']:.1f} h of interruption" in page
+        assert f"{chain['interruption_h']:.1f} h interruption" in page
     assert 0.5 < report["utilisation"] <= 1
 
 

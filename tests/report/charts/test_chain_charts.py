@@ -93,9 +93,9 @@ def test_every_policy_has_its_band_with_its_figures() -> None:
     one, another = labels(picture, "halo")
     alive = [f"{run.availability:.1%}" for run in (RUN, other)]
     assert (one.text, one.x, one.y, one.anchor) == (
-        f"4.0 h of interruption · 2.0 h of overlap · alive {alive[0]}", 932, 22, "end"
+        f"4.0 h interruption · 2.0 h overlap · alive {alive[0]}", 932, 22, "end"
     )  # fmt: skip
-    assert another.text == f"8.0 h of interruption · 0.0 h of overlap · alive {alive[1]}"
+    assert another.text == f"8.0 h interruption · 0.0 h overlap · alive {alive[1]}"
     assert bars(picture, "link-b")[1].y - bars(picture, "link-b")[0].y == 123
     assert picture.description == (
         "Links of a chain over time. what-if: 4.0 h of interruption, 2.0 h of overlap; "

@@ -47,8 +47,8 @@ def chain_chart(runs: Mapping[str, ChainRun], width: float = WIDE) -> Picture:
 
 def _heading(run: ChainRun, policy: str, top: float, width: float) -> list[Drawn]:
     """Draws the name of the policy and the figures of the chain, on one line or on two."""
-    lost = f"{run.interruption_s / HOUR_S:.1f} h of interruption"
-    twice = f"{run.overlap_s / HOUR_S:.1f} h of overlap"
+    lost = f"{run.interruption_s / HOUR_S:.1f} h interruption"
+    twice = f"{run.overlap_s / HOUR_S:.1f} h overlap"
     summary = f"{lost} · {twice} · alive {run.availability:.1%}"
     name = Label(policy, _LEFT, top + 18, style="strong halo", size=14)
     if width >= MIDDLE:
