@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from mirage.chains.chain_evaluation import ChainStudy, PlayedChain, begin_chains, evaluate_chains
 from mirage.chains.simulated_chain import keep_alive
@@ -127,7 +128,11 @@ def test_links_belong_to_a_user_of_the_trace(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("changes", "policies", "message"),
     [
-        ({}, ["reactive", "oracle", "exact-wait"], "oracle, exact-wait judge a single hand-over; leave them"),
+        (
+            {},
+            ["reactive", "oracle", "oracle-holds", "exact-wait"],
+            "^oracle-holds, exact-wait judge a single hand-o",
+        ),
         ({"chain_s": 4 * HOUR_S}, ["reactive"], "a chain of 04:00:00 has no hand-over of links of 04:00:00; give a lo"),
         ({"every_s": 2 * DAY_S}, ["reactive"], "chains of 3-00:00:00 that overlap, so the intervals would be too narr"),
         ({"chain_s": 12 * DAY_S}, ["reactive"], "a chain of 12-00:00:00 is longer than the trace, in which jobs are s"),
@@ -176,6 +181,27 @@ def test_policies_with_the_same_hand_overs_count_once_in_the_correction(monkeypa
     once, again, other = (d.p_corrected for d in found)
     assert once == again == pytest.approx(2 * 0.0330, abs=1e-3)
     assert other == 1
+    alone, ceiling = judged(monkeypatch, {"reactive": nothing, "lead:1": some, "oracle": nothing})
+    assert (alone.p_corrected, ceiling.p_corrected) == (pytest.approx(0.0330, abs=1e-3), None)
+
+
+def test_the_oracle_is_a_ceiling_and_no_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    """It counts in no correction, and is never the best policy."""
+    found = evaluate_chains(study(), ["reactive", "lead:1", "oracle"], [COST], against="reactive")
+    _, ahead, oracle = found.rows
+    assert ahead.interruption_h == oracle.interruption_h == 6, "the job of noon runs once a day, whatever is known"
+    two, ceiling = found.differences
+    alone = evaluate_chains(study(), ["reactive", "lead:1"], [COST], against="reactive").differences[0]
+    assert (two, ceiling.p_corrected, ceiling.verdict) == (alone, None, "")
+    provenance = {
+        "windows": 2, "nodes": 4, "chain_s": 3 * DAY_S, "start": "1970", "discipline": "fcfs", "trace": "t",
+        "settings": "s", "waiting_links": 3, "link_limit_s": 4 * HOUR_S, "link_user": "newcomer",
+    }  # fmt: skip
+    console = Console(force_terminal=True, width=200)
+    print_chain_evaluation(found, provenance, console)
+    shown = capsys.readouterr().out
+    assert "\x1b[2moracle" in shown, "dim"
+    assert "\x1b[1;32mreactive" in shown, "bold and green: the least cost of a policy"
 
 
 def test_chains_can_be_played_by_jobs_of_an_array() -> None:

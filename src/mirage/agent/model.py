@@ -51,6 +51,9 @@ WAITING = (LinkState.PLANNED, LinkState.HELD, LinkState.QUEUED)
 WAITING_LINKS = 3
 """Default of the maximum number of links of a chain that wait at once."""
 
+GRACE_S = 120
+"""Default of the time for which a link still runs after its successor has become ready."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChainSpec:
@@ -110,7 +113,7 @@ class ChainSpec:
     ready_command: str = ""
     warmup_s: int = 0
     signal: str = "USR2"
-    grace_s: int = 120
+    grace_s: int = GRACE_S
     ready_by_job: bool = False
     later_script: str = ""
     request_id: str = ""

@@ -18,12 +18,14 @@ import numpy as np
 
 from mirage.agent.model import WAITING_LINKS
 from mirage.array_types import Floats
+from mirage.chains.oracle_chain import play_oracle
 from mirage.chains.simulated_chain import keep_alive
 from mirage.duration import HOUR_S, MINUTE_S, format_duration
 from mirage.errors import ConfigurationError, quantity
 from mirage.policy.cost import Cost
+from mirage.provision.chain_record import ChainRun
 from mirage.provision.compile_simulator import use
-from mirage.provision.evaluation.candidate import BOUNDS, Candidate, each_cost
+from mirage.provision.evaluation.candidate import BOUNDS, ORACLE, Candidate, each_cost
 from mirage.provision.evaluation.episode import Scenario, link_user
 from mirage.provision.evaluation.evaluate import check_links, compared_with, dates_and_jobs
 from mirage.provision.evaluation.evaluation_study import codes_of, files_of, inputs_of
@@ -31,6 +33,7 @@ from mirage.provision.evaluation.paired import Difference
 from mirage.provision.evaluation.policy_score import ALL
 from mirage.provision.link_size import LinkSize
 from mirage.sim.disciplines.discipline_registry import discipline_spec
+from mirage.sim.simulation import Simulation
 from mirage.study.executors.executor import Executor
 from mirage.study.executors.work_codec import sent_to_jobs
 from mirage.study.intervals import Interval, interval_of_mean, student_tail
@@ -94,7 +97,8 @@ class ChainStudy:
         """Key of one chain in the journal of its study."""
         window, link, candidate = place
         played = self.candidates[candidate]
-        return key_of(self.begins_s(window), self.links[link], played, code_key(codes_of(played)), *files_of(played))
+        at = self.begins_s(window), self.links[link], played
+        return key_of(*at) if played.policy == ORACLE else key_of(*at, code_key(codes_of(played)), *files_of(played))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +188,11 @@ def evaluate_chains(
 ) -> ChainEvaluation:
     """Keep a chain alive in every window with each policy, and compare what became of them.
 
+    ``oracle`` is not a policy of the agent but a ceiling, see ``mirage.chains.oracle_chain``.
+
     Args:
         study: The windows and how they are played; its candidates are set here.
-        policies: By name, as for ``mirage submit``; without bounds, which judge a single hand-over.
+        policies: By name, as for ``mirage submit``, and ``oracle``; other bounds judge a single hand-over.
         costs: Cost of an hour of interruption and of overlap; policies that weigh costs keep a chain for each.
         executor: Plays the chains; None for this process.
         progress: Called after every chain.
@@ -210,7 +216,8 @@ def evaluate_chains(
     def prepare(places: Sequence[Place]) -> None:
         discipline_spec(study.scenario.discipline).load()
         for candidate in study.candidates:  # refuses a wrong parameter before hours of work
-            candidate.make(study.scenario, 0)
+            if candidate.policy != ORACLE:
+                candidate.make(study.scenario, 0)
         if len(places) > 1:
             use(study.scenario.discipline)
 
@@ -241,21 +248,9 @@ def begin_chains(study: ChainStudy) -> Callable[[Place], tuple[Place, PlayedChai
     replay = study.scenario.simulation()
 
     def played(place: Place) -> tuple[Place, PlayedChain]:
-        window, k, c = place
-        link, candidate, begin_s = study.links[k], study.candidates[c], study.begins_s(window)
-        replay.approach(begin_s)
-        code = link_user(replay.workload, study.link_user, begin_s)
-        run = keep_alive(
-            replay.fork(),
-            link,
-            candidate.policy,
-            candidate.cost or Cost(),
-            begin_s + study.chain_s,
-            study.waiting_links,
-            user=replay.workload.table.user.names[code - 1] if code else "",
-            step_s=study.step_s,
-        )
-        started = run.started
+        replay.approach(study.begins_s(place[0]))
+        run = _run(study, place, replay.fork())
+        begin_s, started = run.begin_s, run.started
         return place, PlayedChain(
             begin_s,
             run.interruption_s,
@@ -269,8 +264,20 @@ def begin_chains(study: ChainStudy) -> Callable[[Place], tuple[Place, PlayedChai
     return played
 
 
+def _run(study: ChainStudy, place: Place, sim: Simulation) -> ChainRun:
+    """One chain from now on; the simulation is consumed."""
+    window, k, c = place
+    link, candidate = study.links[k], study.candidates[c]
+    user = link_user(sim.workload, study.link_user, study.begins_s(window))
+    cost, until_s, most = candidate.cost or Cost(), study.begins_s(window) + study.chain_s, study.waiting_links
+    if candidate.policy == ORACLE:
+        return play_oracle(sim, link, cost, until_s, most, user=user, step_s=study.step_s)
+    name = sim.workload.table.user.names[user - 1] if user else ""
+    return keep_alive(sim, link, candidate.policy, cost, until_s, most, user=name, step_s=study.step_s)
+
+
 def _check(study: ChainStudy, policies: Sequence[str]) -> None:
-    bounds = [policy for policy in policies if policy.partition(":")[0] in BOUNDS]
+    bounds = [policy for policy in policies if policy != ORACLE and policy.partition(":")[0] in BOUNDS]
     if bounds:
         one = len(bounds) == 1
         raise ConfigurationError(
@@ -331,7 +338,7 @@ def _row(policy: str, nodes: int, cost: Cost, chains: Sequence[PlayedChain]) -> 
 def _differences(chains: dict[str, tuple[PlayedChain, ...]], base: str, nodes: int, cost: Cost) -> list[Difference]:
     """The table of one size of link and one cost.
 
-    Policies with the same hand-overs count once in its correction.
+    Policies with the same hand-overs count once in its correction, and the oracle does not.
     """
     reference = chains[base]
     found, p_values = [], {}
@@ -358,11 +365,15 @@ def _differences(chains: dict[str, tuple[PlayedChain, ...]], base: str, nodes: i
                 p_corrected=None,
             )
         )
-        p_values[_hand_overs(own)] = _p_value(change)
+        if policy != ORACLE:
+            p_values[_hand_overs(own)] = _p_value(change)
     if len(reference) < 2:
         return found
     after = dict(zip(p_values, corrected(list(p_values.values()))))
-    return [replace(one, p_corrected=after[_hand_overs(chains[one.policy])]) for one in found]
+    return [
+        one if one.policy == ORACLE else replace(one, p_corrected=after[_hand_overs(chains[one.policy])])
+        for one in found
+    ]
 
 
 def _hand_overs(chains: Sequence[PlayedChain]) -> tuple[tuple[int, int], ...]:

@@ -10,6 +10,7 @@ from rich.text import Text
 from mirage.chains.chain_evaluation import ChainEvaluation, ChainRow
 from mirage.duration import format_duration
 from mirage.errors import quantity
+from mirage.provision.evaluation.candidate import ORACLE
 from mirage.provision.evaluation.paired import Difference
 from mirage.report.figures import links_words, mean_words, owner_words
 from mirage.report.terminal.console_table import fits, plain_console, print_table
@@ -62,9 +63,11 @@ def _print_rows(console: Console, rows: list[ChainRow], found: dict[str, Differe
     names = ["policy", "interruption h", "> limit", "overlap h", "links", "alive", "cost"]
     if found:
         names += [f"less {next(iter(found.values())).against}", ""]
-    cheapest = min(rows, key=lambda row: row.cost).policy
+    cheapest = min((row for row in rows if row.policy != ORACLE), key=lambda row: row.cost, default=rows[0]).policy
     styles = [
-        "bold green"
+        "dim"
+        if row.policy == ORACLE
+        else "bold green"
         if row.policy == cheapest
         else VERDICT_STYLES[found[row.policy].verdict if row.policy in found else ""]
         for row in rows

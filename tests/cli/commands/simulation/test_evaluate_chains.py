@@ -79,7 +79,10 @@ def test_json_has_rows_differences_and_each_chain(
         (("--plot", "x.svg"), "--plot is for single hand-overs"),
         (("--protocol", "published"), "--protocol is for single hand-overs"),
         (("--private-jobs",), "in whole chains all jobs are visible: give --no-private-jobs, or no --chain-length"),
-        (("--policies", "reactive,oracle"), "oracle judges a single hand-over; leave it out to judge whole chains"),
+        (
+            ("--policies", "reactive,exact-wait"),
+            "exact-wait judges a single hand-over; leave it out to judge whole",
+        ),
     ],
 )
 def test_options_of_single_hand_overs_are_refused(

@@ -24,8 +24,19 @@ if TYPE_CHECKING:
     from mirage.provision.evaluation.episode import Scenario
     from mirage.trace.table import JobTable
 
-DEFAULT_POLICIES = ("reactive", "singleton:2", "lead:4", "average", "hold", "what-if", "auto")
-"""The rules that a real agent runs, from the simplest on."""
+DEFAULT_POLICIES = (
+    "reactive",
+    "singleton:2",
+    "lead:4",
+    "average",
+    "quantile:0.95",
+    "slurm-estimate",
+    "hold",
+    "what-if",
+    "auto",
+    "oracle",
+)
+"""The rules that a real agent runs, from the simplest on, and the ceiling."""
 
 _OF_HAND_OVERS = {
     "protocol": "--protocol",

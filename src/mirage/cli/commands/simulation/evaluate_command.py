@@ -115,8 +115,9 @@ def evaluate(
     submitted early and held).
 
     With --chain-length, the windows have whole chains: what counts is the time without a link, and the time with two,
-    in all hand-overs of a chain. There are no bounds then. By default, the policies are reactive, singleton:2, lead:4,
-    average, hold, what-if and auto. auto is the policy that the agent takes before its first weekly choice.
+    in all hand-overs of a chain. The bound is oracle then: it chooses every hand-over in hindsight. By default, the
+    policies are reactive, singleton:2, lead:4, average, quantile:0.95, slurm-estimate, hold, what-if, auto and oracle.
+    auto is the policy that the agent takes before its first weekly choice.
     """
     private = _hides_jobs(machine.slurm_conf) if private_jobs is None else private_jobs
     if chain_s is not None:
