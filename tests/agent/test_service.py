@@ -2,15 +2,20 @@
 
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import sys
+import time
+from contextlib import closing
 
 import pytest
 
 from mirage.agent.paths import Home
 from mirage.agent.service import install_unit, start, systemd_unit
-from mirage.errors import ConfigurationError, StoreError
+from mirage.agent.store.lease import holder_name
+from mirage.agent.store.sql_store import open_store
+from mirage.errors import ConfigurationError, LeaseHeld, StoreError
 
 SECRET = {"MIRAGE_STORE": "postgresql://ada:50%20off@db/x", "PATH": "/bin", "SHELL": "/bin/zsh"}
 
@@ -110,5 +115,14 @@ def test_an_agent_without_a_store_leaves_no_process(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(subprocess, "Popen", lambda *command, **_: started.append(command))
     with pytest.raises(StoreError):
-        start(Home(tmp_path, f"sqlite:///{tmp_path}/store.db"), {})
+        start(Home(tmp_path, f"sqlite:///{tmp_path}/store.db"), {}, 0.0)
     assert started == []
+
+
+def test_of_two_agents_started_at_once_the_second_names_the_first(tmp_path):
+    home = Home(tmp_path, f"sqlite:///{tmp_path}/store.db")
+    now_s = time.time()
+    with closing(open_store(home.store_url)) as store:
+        store.take_lease(holder_name(), now_s, 300.0)  # this process was quicker
+    with pytest.raises(LeaseHeld, match=rf"^an agent runs already on {socket.gethostname()}, process {os.getpid()}$"):
+        start(home, {**os.environ, "MIRAGE_HOME": str(tmp_path)}, now_s)

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from mirage.agent.paths import Home, folder_of
 from mirage.agent.store.lease import holder_name, is_gone
 from mirage.agent.store.protocol import Store
 from mirage.atomic_file import write_atomically
-from mirage.errors import ConfigurationError, StoreError, one_line
+from mirage.errors import ConfigurationError, LeaseHeld, StoreError, one_line
 from mirage.real_time import wait_until
 
 START_S = 20.0
@@ -59,10 +59,11 @@ def last_agent(store: Store) -> RunningAgent | None:
     return RunningAgent(held[0], host, int(pid) if pid.isdecimal() else 0, host == socket.gethostname(), held[1])
 
 
-def start(home: Home, environment: Mapping[str, str], words: Sequence[str] = ()) -> int:
+def start(home: Home, environment: Mapping[str, str], now_s: float) -> int:
     """Start an agent in the background, wait for its lease, and return its process id.
 
     Raises:
+        LeaseHeld: Another agent was started at the same time, and runs.
         StoreError: The store cannot be opened, or the agent ended at once; the message quotes the end of its log.
     """
     from mirage.agent.store.sql_store import open_store
@@ -70,12 +71,14 @@ def start(home: Home, environment: Mapping[str, str], words: Sequence[str] = ())
     with home.open_log() as log:
         store = open_store(home.store_url)  # first: without a store there must be no child
         child = subprocess.Popen(
-            [sys.executable, "-m", "mirage", "agent", "run", *words],
+            [sys.executable, "-m", "mirage", "agent", "run"],
             env=dict(environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
         )  # fmt: skip
 
     def has_lease() -> bool:
         if child.poll() is not None:
+            if (other := running_agent(store, now_s)) is not None:
+                raise LeaseHeld(f"an agent runs already on {other.host}, process {other.pid}")
             raise StoreError(f"the agent ended at once; {home.log} ends with: {_tail(home.log)}")
         held = store.lease()
         return held is not None and held[0] == holder_name(child.pid)

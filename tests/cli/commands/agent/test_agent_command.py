@@ -26,7 +26,7 @@ from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.cli import cli_context as cluster
 from mirage.cli import main
 from mirage.duration import DAY_S
-from mirage.errors import SlurmError, SlurmRefused, SlurmUnreachable
+from mirage.errors import LeaseHeld, SlurmError, SlurmRefused, SlurmUnreachable
 from mirage.slurm.records import Queue, Submission
 
 NOW_S = 1_790_000_000
@@ -294,6 +294,13 @@ def test_an_agent_that_starts_without_an_answer_of_slurm_is_started_with_a_warni
     out, err = capsys.readouterr()
     assert out.startswith("started process 4711; it logs to ")
     assert err == warning
+
+    def late(*_: object) -> None:
+        raise LeaseHeld("an agent runs already on n1, process 7")
+
+    monkeypatch.setattr("mirage.agent.service.start", late)
+    assert main(["agent", "start"]) == 0
+    assert capsys.readouterr() == ("", f"{warning}an agent runs already on n1, process 7\n")
 
 
 @pytest.mark.parametrize(

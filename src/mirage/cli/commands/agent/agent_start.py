@@ -10,7 +10,7 @@ from mirage.cli import cli_context as cluster
 from mirage.cli.commands.agent.agent_install import check_job_options, job_options, submit_agent_job
 from mirage.cli.commands.agent.foreground_agent import is_pass_under_way
 from mirage.cli.options import CONTEXT, examples
-from mirage.errors import SlurmError
+from mirage.errors import LeaseHeld, SlurmError
 
 
 @click.command(
@@ -49,7 +49,10 @@ def start(systemd: bool, in_job: bool, partition: str, limit_s: int | None, sbat
     elif in_job:
         click.echo(submit_agent_job(home, identity, partition, limit_s, sbatch_options))
     else:
-        click.echo(f"started process {service.start(home, os.environ)}; it logs to {home.log}")
+        try:
+            click.echo(f"started process {service.start(home, os.environ, cluster.clock())}; it logs to {home.log}")
+        except LeaseHeld as error:
+            click.echo(str(error), err=True)
 
 
 def _warn_of_silence() -> None:

@@ -28,7 +28,7 @@ from mirage.cli.commands.chain.framework_option import framework_option, with_pr
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, misplaced
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
 from mirage.cli.output import echo_outcome
-from mirage.errors import ConfigurationError, MirageError, RequestNotSent, SlurmUnreachable, quantity
+from mirage.errors import ConfigurationError, LeaseHeld, MirageError, RequestNotSent, SlurmUnreachable, quantity
 from mirage.job_state import MISSING
 
 if TYPE_CHECKING:
@@ -396,8 +396,10 @@ def ensure_agent(words: Mapping[str, Any], store: SqlStore, now_s: int) -> None:
         if (passes := recent_passes(cluster.home().pass_memory, now_s)) is not None:
             note(words, f"{passes.in_words()} manage it")
             return
-        pid = start(cluster.home(), os.environ)
+        pid = start(cluster.home(), os.environ, now_s)
         note(words, f"no agent was running: started one here (process {pid}); see `mirage agent status`")
+    except LeaseHeld as error:
+        note(words, str(error))
     except (MirageError, OSError) as error:
         click.echo(
             f"mirage: warning: no agent was started: {error}; nothing manages the chain until `mirage agent start` "
