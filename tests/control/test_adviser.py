@@ -13,6 +13,7 @@ import pytest
 
 from mirage.control.adviser import Adviser, advice_json, summary
 from mirage.control.model_profiles import job_model
+from mirage.control.pools_file import Pools
 from mirage.control.progress_files import JobProgress
 from mirage.control.recording import decide_again, plan_text, read_recorded, record
 from mirage.errors import ConfigurationError
@@ -42,6 +43,25 @@ def test_one_snapshot_is_three_queries_and_the_plan_is_that_of_the_scheduler() -
     assert [(step.kind, step.subject) for step in sjf.steps] == [("start", "7"), ("start", "6")]
     aryl = Adviser(cluster.slurm, replace(POOLS, scheduler="aryl")).advise(NOW_S)
     assert [(step.kind, step.subject) for step in aryl.steps][:2] == [("lend", "i1"), ("lend", "i2")]
+
+
+@pytest.mark.parametrize(
+    ("pools", "message"),
+    [
+        (replace(POOLS, borrower_partition="trian"), "pool owner: trian: no such partition"),
+        (replace(POOLS, owner_partitions=("infer",)), "pool owner: infer: no such partition"),
+        (replace(POOLS, borrower_nodes=("t1", "t9")), "pool borrower: t9: no such node"),
+    ],
+)
+def test_pools_that_the_cluster_does_not_have_are_refused_at_the_first_snapshot(pools: Pools, message: str) -> None:
+    cluster = ControlCluster(jobs=[])
+    with pytest.raises(ConfigurationError, match=f"^{message}.*; name .* as sinfo does, in the file of pools$"):
+        Adviser(cluster.slurm, pools).advise(NOW_S)
+    cluster.status = 1
+    adviser = Adviser(cluster.slurm, pools)
+    assert adviser.advise(NOW_S).problem
+    cluster.status, cluster.jobs = 0, [pending(6)]
+    assert message in adviser.advise(NOW_S).problem, "nor after snapshots that failed"
 
 
 def test_nodes_are_lent_and_used_by_one_plan(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mirage.control.begun_evictions import EVICT, RESIZE, why_over_budget
+from mirage.control.check_control import check_pools
 from mirage.control.control_view import (
     INFERENCE,
     TRAINING,
@@ -33,6 +34,7 @@ from mirage.schedule.schedulers.view_schedulers import REMEMBERING, ViewDecider
 from mirage.schedule.speeds.profiles import Profiles
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import GpuSnapshot, take_gpu_snapshot
+from mirage.slurm.survey import FAIL
 from mirage.slurm.text.gpu_nodes import GpuNode
 
 KUEUE_OFFSET = "kueue.x-k8s.io/priority-boost"
@@ -129,12 +131,15 @@ class Adviser:
             snapshot_of_now: Returns the present snapshot, or raises a ``SlurmError``; by default Slurm is queried.
 
         Raises:
-            ConfigurationError: The recording cannot be written, or the profiles cannot be read.
+            ConfigurationError: The recording cannot be written, the profiles cannot be read, or the cluster lacks a
+                node or a partition of the pools at the first decision.
         """
         self.account.snapshots += 1
         now_s = int(time_s)
         try:
             snapshot = take_gpu_snapshot(self.slurm, now_s) if snapshot_of_now is None else snapshot_of_now()
+            if self.account.snapshots == self.account.without_decision + 1:
+                _check(snapshot, self.pools)
             if not snapshot.jobs:
                 return self._nothing(now_s, "squeue reports no job; nothing is decided")
             view = control_view(snapshot, self.pools, self._first, self._progress.read, self._profiles_of)
@@ -242,6 +247,13 @@ class Adviser:
                 self.account.started_after_s += now_s - known[key]
             elif not job.running and (key in known or str(job.id) in starts):
                 self._advised_s[key] = known.get(key, now_s)
+
+
+def _check(snapshot: GpuSnapshot, pools: Pools) -> None:
+    """Refuses pools that the cluster does not have."""
+    for one in check_pools(snapshot, pools):
+        if one.level == FAIL:
+            raise ConfigurationError(f"pool {one.what}: {one.value}; {one.advice}, in the file of pools")
 
 
 def _on_lent_nodes(view: ControlView, jobs: Sequence[int]) -> bool:

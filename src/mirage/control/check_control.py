@@ -45,7 +45,7 @@ def check_control(slurm: SlurmClient, pools: Pools, time_s: float) -> list[Findi
     except SlurmError as error:
         return [*found, Finding(FAIL, "controller", "no answer", str(error))]
     found.append(_rights(slurm, options))
-    found += [*_pools(snapshot, pools), *_jobs(snapshot, pools), *_reservations(snapshot, pools)]
+    found += [*check_pools(snapshot, pools), *_jobs(snapshot, pools), *_reservations(snapshot, pools)]
     found += [check(options) for check in _OPTIONS]
     requests = 60 * REQUESTS / pools.poll_s
     found.append(Finding(OK, "requests", f"{requests:g} a minute: {REQUESTS} every {pools.poll_s} s"))
@@ -71,7 +71,7 @@ def _rights(slurm: SlurmClient, options: Mapping[str, str]) -> Finding:
     )
 
 
-def _pools(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
+def check_pools(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
     """The nodes and partitions of the two pools."""
     nodes = {node.name: node for node in snapshot.nodes}
     partitions = {partition for node in snapshot.nodes for partition in node.partitions}
@@ -86,7 +86,7 @@ def _pools(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
         gone = [partition for partition in needed if partition not in partitions]
         if gone:
             yield Finding(
-                FAIL, what, f"{', '.join(gone)}: no such partition, or one without nodes", "as sinfo names it"
+                FAIL, what, f"{', '.join(gone)}: no such partition, or one without nodes", "name it as sinfo does"
             )
             continue
         bare = [name for name in names if not nodes[name].gpus]
