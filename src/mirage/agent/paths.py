@@ -110,6 +110,10 @@ class Home:
         """The folder of a chain: the copies of its script, and its specification."""
         return self.folder / "chains" / chain
 
+    def agentless_folder(self, chain: str) -> Path:
+        """The folder of a chain without an agent."""
+        return self.folder / "agentless" / chain
+
     def forget(self, chain: str) -> None:
         """Remove the files of a chain."""
         shutil.rmtree(self.chain_folder(chain), ignore_errors=True)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mirage.agent.chain.agentless_chain import measured_use
+from mirage.agent.chain.create import check_folder
+from mirage.agent.model import StoreIdentity
+from mirage.agent.paths import Home
 from mirage.agentless.shell_features import LEAST_ENDED, THOUSAND, USE_S
 from mirage.duration import UNLIMITED_S
-from mirage.errors import SlurmUnreachable
+from mirage.errors import ConfigurationError, SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.slurm.records import AccountedJob
 
@@ -45,3 +51,11 @@ def test_limits_count_in_full_without_accounting() -> None:
     assert measured_use(nothing, NOW) == THOUSAND
     few: Any = Accounting(*(ended(k, 60, 600, 1) for k in range(LEAST_ENDED - 1)))
     assert measured_use(few, NOW) == THOUSAND
+
+
+def test_no_chain_with_an_agent_gets_its_name(tmp_path: Path) -> None:
+    home = Home(tmp_path, f"sqlite:///{tmp_path}/store.db")
+    home.agentless_folder("alone").mkdir(parents=True)
+    check_folder(home, "serve", StoreIdentity("a", ""))
+    with pytest.raises(ConfigurationError, match=r"without an agent in .*/agentless/alone; choose another name"):
+        check_folder(home, "alone", StoreIdentity("a", ""))

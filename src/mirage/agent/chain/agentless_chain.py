@@ -56,11 +56,6 @@ class AgentlessRequest:
     first: Submission
 
 
-def agentless_folder(home: Home, name: str) -> Path:
-    """The folder of a chain without an agent."""
-    return home.folder / "agentless" / name
-
-
 def agentless_request(
     home: Home, request: Request, spec: ChainSpec, name: str, slurm: SlurmClient, now_s: int
 ) -> AgentlessRequest:
@@ -86,9 +81,10 @@ def agentless_request(
     limit = limit_s(given)
     if limit is not None and limit >= UNLIMITED_S:
         raise ConfigurationError("a job without a time limit needs no next one; give a limit with -t")
-    folder = agentless_folder(home, name)
-    if folder.exists():
-        raise ConfigurationError(f"there is a chain in {folder}; choose another name with --chain")
+    folder = home.agentless_folder(name)
+    for taken in (folder, home.chain_folder(name)):
+        if taken.exists():
+            raise ConfigurationError(f"there is a chain in {taken}; choose another name with --chain")
     options = _options(request, spec)
     rules = AgentlessSpec(
         chain=name,

@@ -133,11 +133,13 @@ def store_new_chain(home: Home, chain: Chain, store: StoreIdentity) -> None:
 
 
 def check_folder(home: Home, name: str, store: StoreIdentity) -> None:
-    """Refuse a name with the folder of another store's chain, which would be overwritten.
+    """Refuse the name of an agentless chain, and of a chain of another store.
 
     Raises:
-        ConfigurationError: The folder belongs to another store.
+        ConfigurationError: There is such a chain.
     """
+    if (agentless := home.agentless_folder(name)).exists():
+        raise ConfigurationError(f"there is a chain without an agent in {agentless}; choose another name")
     stored = read_chain_file(home.chain_folder(name))
     if stored is not None and stored.store != store.identity:
         raise ConfigurationError(

@@ -23,6 +23,7 @@ from mirage.cli import main
         (("--policy", "shell-tree:tree=absent.txt"), 1, "cannot read absent.txt: No such file or directory; name a"),
         (("--policy", "shell-tree:use=2"), 1, "shell-tree takes use=SHARE, tree=MODEL"),
         (("--signal", "B:USR1@60"), 1, "--signal cannot be used with --agentless; give --signal-previous and --grace"),
+        (("--chain", "serve"), 1, "home/chains/serve; choose another name with --chain"),
         (("-t", "UNLIMITED"), 1, "the time limit UNLIMITED never ends"),
     ],
 )
@@ -42,6 +43,7 @@ def test_it_is_refused_in_words(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "mirage").mkdir()
     (tmp_path / "mirage" / "site.toml").write_text('no_chains_in_partitions = ["closed"]\n')
+    (tmp_path / "home" / "chains" / "serve").mkdir(parents=True)
     (tmp_path / "train.sh").write_text("#!/bin/sh\n")
     monkeypatch.chdir(tmp_path)
     assert main(["submit", "--agentless", "-t", "1:00:00", *words, "train.sh"]) == status

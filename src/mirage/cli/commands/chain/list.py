@@ -39,9 +39,9 @@ def find(store: Store, name: str) -> Chain:
     try:
         return store.chain(name)
     except UnknownName:
-        from mirage.agent.chain.agentless_chain import LINK_SCRIPT, agentless_folder
+        from mirage.agent.chain.agentless_chain import LINK_SCRIPT
 
-        folder = agentless_folder(cluster.home(), name)
+        folder = cluster.home().agentless_folder(name)
         if not (folder / LINK_SCRIPT).is_file():
             raise
     raise ConfigurationError(f"chain {name} has no agent, its jobs decide: to end it, touch {folder}/stop")
