@@ -81,7 +81,9 @@ def test_months_must_have_windows_and_methods_must_be_known(arguments, tmp_path,
     assert main([*arguments, *out, "--against", "lead:7"]) == 1
     assert "cannot compare with 'lead:7', which is not judged" in capsys.readouterr().err
     assert main([*arguments, *out, "--months", "2023-01,2024-05"]) == 1
-    assert "no windows in 2024-05 to test on; they begin 2022-12-" in capsys.readouterr().err
+    assert "no windows in 2024-05 to test on; the first one begins on 2022-12-05, the last" in capsys.readouterr().err
+    assert main([*arguments, *out, "--months", "2019-01"]) == 1
+    assert capsys.readouterr().err.endswith("no windows in 2019-01 to test on; the first one begins on 2022-12-05\n")
     assert not (tmp_path / "out" / "hand-overs.data").exists()
 
 

@@ -60,9 +60,11 @@ def test_the_windows_of_a_month_begin_with_its_first(setup: ComparisonSetup) -> 
     assert replace(setup.within(FEBRUARY), begin_s=setup.protocol.begin_s, windows=5) == setup.protocol
     exactly = replace(setup.protocol, begin_s=31 * DAY_S - setup.protocol.lead_in_s)
     assert (windows_in(exactly, FEBRUARY)[0], windows_in(replace(exactly, every_s=14 * DAY_S), FEBRUARY)) == (0, [0, 1])
-    message = r"^the data have no windows in 1970-04 to test on; they begin 1970-01-31 to 1970-02-05$"
-    with pytest.raises(ConfigurationError, match=message):
+    first = "to test on; the first one begins on 1970-01-31"
+    with pytest.raises(ConfigurationError, match=f"4 {first}, the last one before that month on 1970-02-05$"):
         setup.within("1970-04")
+    with pytest.raises(ConfigurationError, match=f"^the data have no windows in 1969-12 {first}$"):
+        setup.within("1969-12")
 
 
 def evaluated(setup: ComparisonSetup, month: str, policy: str, seed: int) -> Mapping[int, tuple[WindowTrial, ...]]:

@@ -65,8 +65,10 @@ def windows_in(protocol: EvaluationProtocol, month: str) -> list[int]:
     submits_s = [protocol.submits_s(window) for window in range(protocol.windows)]
     inside = [window for window, time_s in enumerate(submits_s) if begin_s <= time_s < end_s]
     if not inside:
+        before_s = [time_s for time_s in submits_s if time_s < begin_s]  # later ones may not have been planned
+        last = f", the last one before that month on {iso(before_s[-1])}" if before_s else ""
         raise ConfigurationError(
-            f"the data have no windows in {month} to test on; they begin {iso(submits_s[0])} to {iso(submits_s[-1])}"
+            f"the data have no windows in {month} to test on; the first one begins on {iso(submits_s[0])}{last}"
         )
     return inside
 
