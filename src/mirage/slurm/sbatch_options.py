@@ -7,10 +7,12 @@ message.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from mirage.duration import format_duration, parse_limit_s
 from mirage.errors import ConfigurationError
 
 
@@ -141,6 +143,21 @@ def from_environment(environment: Mapping[str, str]) -> Chosen:
     return {
         option: environment[variable] or None for variable, option in VARIABLES.items() if environment.get(variable)
     }
+
+
+def refuse_unit(name: str, limit: str | None) -> None:
+    """Refuses a time limit such as ``4h``, which sbatch does not read.
+
+    Args:
+        name: The option or the variable, for the message.
+        limit: Its value.
+
+    Raises:
+        ConfigurationError: The limit has a unit.
+    """
+    if limit and re.fullmatch(r"[\d.]+[smhdw]", limit, re.IGNORECASE):
+        plain = format_duration(parse_limit_s(limit))
+        raise ConfigurationError(f"sbatch knows no units in {name}={limit}; write {name}={plain}")
 
 
 def to_argv(options: Mapping[str, str | None]) -> list[str]:

@@ -43,6 +43,7 @@ def test_a_limit_with_a_unit_reaches_sbatch_in_its_own_form(tmp_path: Path, limi
         ("job.sh", b"#!/bin/sh\n#SBATCH -a 1-2\n", {}, "--array cannot be used"),
         ("job.sh", b"#!/bin/sh\n", {"SBATCH_ARRAY_INX": "1-2"}, r"--array \(SBATCH_ARRAY_INX in the environment\)"),
         ("job.sh", b"#!/bin/sh\n", {"SLURM_CLUSTERS": "far"}, r"--clusters \(SLURM_CLUSTERS in the environment\)"),
+        ("-t 5 job.sh", b"#!/bin/sh\n", {"SBATCH_TIMELIMIT": "4h"}, "units in SBATCH_TIMELIMIT=4h; write SBATCH_TI"),
         ("--wait job.sh", b"#!/bin/sh\n", {}, "--wait cannot be used with a chain: a chain continues"),
         ("job.sh", b"#!/bin/sh\n#SBATCH --wait\n", {}, "--wait cannot be used"),
         ("-H job.sh", b"#!/bin/sh\n", {}, "--hold cannot be used"),

@@ -15,7 +15,7 @@ from mirage.agent.chain.submission import CHAIN, LINK, PREVIOUS_JOB, READY_AFTER
 from mirage.duration import format_duration, parse_limit_s
 from mirage.errors import ConfigurationError
 from mirage.slurm.records import Submission
-from mirage.slurm.sbatch_options import VARIABLES, Chosen, from_environment
+from mirage.slurm.sbatch_options import VARIABLES, Chosen, from_environment, refuse_unit
 from mirage.slurm.text.batch_script import directives, ignored
 from mirage.text_file import unreadable
 
@@ -135,6 +135,7 @@ def read_request(options: Chosen, script: str | None, arguments: tuple[str, ...]
     remarks = []
     if environment.pop(_WAIT, None) is not None:
         remarks.append(f"{_WAIT} has no effect: {NOT_FOR_CHAINS['wait']}")
+    refuse_unit("SBATCH_TIMELIMIT", environment.get("SBATCH_TIMELIMIT"))  # by sbatch even with -t
     given = {**directives(text), **from_environment(environment), **chosen}
     check_for_chain(given, environment)
     for ours in ("parsable", "quiet"):

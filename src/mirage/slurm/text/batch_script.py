@@ -13,9 +13,8 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from mirage.duration import format_duration, parse_limit_s
 from mirage.errors import ConfigurationError, shown
-from mirage.slurm.sbatch_options import Chosen, one_option, parse_sbatch, to_argv
+from mirage.slurm.sbatch_options import Chosen, one_option, parse_sbatch, refuse_unit, to_argv
 
 MAGIC = ("#SBATCH", "#SLURM")
 """Prefixes of a line of options; versions up to at least 22.05 accept the second, with a warning."""
@@ -57,15 +56,12 @@ def directives(script: bytes) -> Chosen:
             raise _wrong(line, "a chain is made of jobs of one component; a heterogeneous job cannot be one")
         try:
             options, rest, _ = parse_sbatch(line.words)
+            for name in ("time", "time-min"):
+                refuse_unit(f"--{name}", options.get(name))
         except ConfigurationError as error:
             raise _wrong(line, str(error)) from error
         if rest is not None:
             raise _wrong(line, f"Invalid directive found in batch script: {rest}")
-        for name in ("time", "time-min"):
-            with_unit = re.fullmatch(r"[\d.]+[smhdw]", options.get(name) or "", re.IGNORECASE)
-            if with_unit:
-                limit = format_duration(parse_limit_s(with_unit[0]))
-                raise _wrong(line, f"sbatch knows no units in --{name}={with_unit[0]}; write --{name}={limit}")
         chosen |= options
     return chosen
 
