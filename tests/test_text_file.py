@@ -53,3 +53,8 @@ def test_a_pipe_is_read_only_where_the_user_has_named_it(tmp_path: Path) -> None
         read_text_file(pipe, "do this", at_rest=True)
     threading.Thread(target=pipe.write_text, args=("a = 3",)).start()
     assert read_toml_file(pipe, "do this") == {"a": 3}
+
+
+def test_a_device_is_not_read() -> None:
+    with pytest.raises(ConfigurationError, match=r"^cannot read /dev/null: it is a device, .*; do this$"):
+        read_text_file("/dev/null", "do this")

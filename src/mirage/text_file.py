@@ -22,6 +22,15 @@ def unreadable(error: OSError) -> str:
     return f"{reason(error)}; {remedies.get(error.errno or 0, 'name another')}"
 
 
+def is_device(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a device such as ``/dev/zero``, which may have no end."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError, TypeError):  # to read it reports the reason
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+
+
 def read_text_file(path: str | os.PathLike[str], remedy: str, *, at_rest: bool = False) -> str:
     """Returns the text of a file in UTF-8, without a byte order mark.
 
@@ -33,8 +42,10 @@ def read_text_file(path: str | os.PathLike[str], remedy: str, *, at_rest: bool =
 
     Raises:
         FileNotFoundError: There is no such file, and ``at_rest`` is set: such a file is optional.
-        ConfigurationError: It cannot be read, or is not text in UTF-8.
+        ConfigurationError: It cannot be read, is a device, or is not text in UTF-8.
     """
+    if is_device(path):
+        raise ConfigurationError(f"cannot read {path}: it is a device, which may have no end; {remedy}")
     try:
         if at_rest and not stat.S_ISREG(os.stat(path).st_mode):
             raise ConfigurationError(f"cannot read {path}: it is not a file; {remedy}")

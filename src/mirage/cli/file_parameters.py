@@ -6,13 +6,12 @@ device such as ``/dev/zero`` may have no end, so none is read.
 
 from __future__ import annotations
 
-import os
-import stat
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import click
+
+from mirage.text_file import is_device
 
 _FILES = {"FILE", "FILE|NAME", "MODEL", "OUT", "PATH", "TREE"}
 _FOLDERS = {"DIR", "FOLDER..."}
@@ -58,10 +57,8 @@ def _converted(parameter: click.Parameter, convert: Any, ctx: click.Context, val
     """Returns the converted value of a parameter without an empty name or a device to read."""
     names = value if isinstance(value, list | tuple) else (value,)
     for name in names if names_file(parameter) and parameter.name not in _WRITTEN else ():
-        with suppress(OSError, ValueError, TypeError):  # the command reports a file that is not there
-            mode = os.stat(name).st_mode
-            if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-                raise click.BadParameter(f"{name} is a device, which may have no end; name a file", ctx, parameter)
+        if is_device(name):
+            raise click.BadParameter(f"{name} is a device, which may have no end; name a file", ctx, parameter)
     if "" in names:
         what = "folder" if names_folder(parameter) else "file"
         raise click.BadParameter(f"the name of the {what} is empty; name a {what}", ctx, parameter)

@@ -150,6 +150,11 @@ def test_an_included_file_that_is_not_there_is_named(conf: Write, tmp_path: Path
     )
 
 
+def test_an_included_device_is_not_read(conf: Write) -> None:
+    with pytest.raises(ConfigurationError, match=r"^cannot read /dev/null: it is a device, .*; name a slurm\.conf$"):
+        option_lines(conf("Include /dev/null\n"))
+
+
 def test_a_file_that_includes_itself_is_refused(conf: Write) -> None:
     conf("Include slurm.conf\n", "other.conf")
     path = conf("Include other.conf\n")

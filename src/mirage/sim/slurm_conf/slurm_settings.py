@@ -13,6 +13,7 @@ from mirage.errors import ConfigurationError, shown
 from mirage.kernel.record_arrays import Records, records
 from mirage.sim.cluster import Cluster, Limit
 from mirage.sim.kernel.arrays import SETTINGS
+from mirage.text_file import is_device
 
 LIMIT_CHECK_S = 30
 CREDENTIAL_S = 120
@@ -342,8 +343,10 @@ def option_lines(path: str | Path, within: tuple[Path, ...] = ()) -> list[tuple[
         within: The files that include this one.
 
     Raises:
-        ConfigurationError: A file cannot be read, or includes itself.
+        ConfigurationError: A file cannot be read, is a device, or includes itself.
     """
+    if is_device(path):
+        raise ConfigurationError(f"cannot read {path}: it is a device, which may have no end; name a slurm.conf")
     if Path(path).absolute() in within:
         raise ConfigurationError(f"{path} includes itself; remove the Include")
     try:

@@ -21,6 +21,7 @@ from mirage.cli import main
         (("--interruption-cost", "3"), 2, "--agentless weighs interruption and overlap alike; give a tree"),
         (("--policy", "lead:0.1"), 1, "--agentless decides by a tree in the job, not by lead:0.1"),
         (("--policy", "shell-tree:tree=absent.txt"), 1, "cannot read absent.txt: No such file or directory; name a"),
+        (("--policy", "shell-tree:tree=/dev/null"), 1, "cannot read /dev/null: it is a device, which may have no end"),
         (("--policy", "shell-tree:use=2"), 1, "shell-tree takes use=SHARE, tree=MODEL"),
         (("--signal", "B:USR1@60"), 1, "--signal cannot be used with --agentless; give --signal-previous and --grace"),
         (("--chain", "serve"), 1, "home/chains/serve; choose another name with --chain"),
