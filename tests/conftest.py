@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -203,7 +204,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def private_cluster() -> Iterator[Callable[..., Any]]:
     """Makes private real Slurm clusters: ``private_cluster(nodes=4, speed=60)``.
 
-    They are removed in the end.
+    They are removed in the end, by ``tests.support.left_clusters`` where a signal ends pytest.
 
     They do not lie below pytest's own folder: every run of pytest on the machine that starts closes that one to other
     users, and the jobs of a second user could no longer read their scripts.
@@ -212,10 +213,15 @@ def private_cluster() -> Iterator[Callable[..., Any]]:
     from mirage.lab.real.private_cluster import PrivateCluster
     from mirage.lab.real.slurm_packages import ADVICE, missing
 
-    with ExitStack() as clusters:
+    after_us = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.left_clusters"],
+        stdin=subprocess.PIPE, text=True, bufsize=1, cwd=Path(__file__).parents[1], start_new_session=True,
+    )  # fmt: skip
+    with after_us, ExitStack() as clusters:
 
         def make(**wanted: Any) -> PrivateCluster:
             folder = tempfile.mkdtemp(prefix="mirage-slurm-")
+            print(folder, file=after_us.stdin)
             clusters.callback(shutil.rmtree, folder, ignore_errors=True)
             spec = LabSpec(directory=Path(folder), **wanted)
             if lacking := missing(spec):
