@@ -31,9 +31,9 @@ def test_list(type_: Type) -> None:
     out, err = type_("chain", "list")
     assert err == "not polled yet; no agent runs: mirage agent start\n"
     assert out.splitlines() == [
-        "CHAIN  STATE   POLICY  LINK  JOB  LINK_STATE  LEFT      NEXT  INTERRUPTED  OVERLAP   UNSIGNALLED  WHY",
-        "serve  active  lead:2  2     102  running     01:13:20  held  00:30:00     00:00:00  1",
-        "train  active  lead:2  0     -    planned     -         -     00:00:00     00:00:00  0",
+        "CHAIN  STATE   POLICY  LINK  JOB  LINK_STATE  LEFT      NEXT  INTERRUPTION  OVERLAP   UNSIGNALLED  WHY",
+        "serve  active  lead:2  2     102  running     01:13:20  held  00:30:00      00:00:00  1",
+        "train  active  lead:2  0     -    planned     -         -     00:00:00      00:00:00  0",
     ]
 
 
@@ -101,7 +101,7 @@ def test_list_of_a_column_that_there_is_not(type_: Type) -> None:
     _, err = type_("chain", "list", "-o", "chain,node", status=2)
     assert err.splitlines()[-1] == (
         "Error: there is no column 'node'; there are chain, state, policy, link, job, link_state, left, next, "
-        "interrupted, overlap, unsignalled, why"
+        "interruption, overlap, unsignalled, why"
     )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mirage.agent.store.sql_store import SqlStore
 
 COLUMNS = (
-    "chain", "state", "policy", "link", "job", "link_state", "left", "next", "interrupted", "overlap", "unsignalled",
+    "chain", "state", "policy", "link", "job", "link_state", "left", "next", "interruption", "overlap", "unsignalled",
     "why",
 )  # fmt: skip
 
@@ -60,7 +60,7 @@ def find(store: Store, name: str) -> Chain:
 def list_(everything: bool, parsable2: bool, noheader: bool, columns: str | None, as_json: bool) -> None:
     """Show each chain: its current link and time left, the next link, lost time, and problems.
 
-    INTERRUPTED is the time without a serving link, from the end of one until the next was ready; OVERLAP is the time
+    INTERRUPTION is the time without a serving link, from the end of one until the next was ready; OVERLAP is the time
     in which two links held nodes; UNSIGNALLED counts links that hit their time limit without a signal in time.
     """
     chosen = list(COLUMNS) if columns is None else columns.split(",")
@@ -176,7 +176,7 @@ def _budget_row(budget: Budget) -> dict[str, float | None]:
 def _cell(name: str, one: dict[str, Any]) -> Any:
     from mirage.duration import format_duration
 
-    value = one[name]
+    value = one["interrupted" if name == "interruption" else name]  # the key of its JSON
     if value is None:
         return "-"
-    return format_duration(value) if name in ("left", "interrupted", "overlap") else one_line(str(value))
+    return format_duration(value) if name in ("left", "interruption", "overlap") else one_line(str(value))
