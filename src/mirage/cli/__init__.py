@@ -110,6 +110,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The arguments after ``mirage``; by default those of this process.
     """
     _open_closed_streams()
+    if os.environ.get("COLUMNS") == "0":  # unknown, in some containers: rich would print nothing
+        del os.environ["COLUMNS"]
     if logging.lastResort is not None:  # warnings of a command without a log
         logging.lastResort.setFormatter(logging.Formatter("mirage: warning: %(message)s"))
     if isinstance(sys.stdout, io.TextIOWrapper):

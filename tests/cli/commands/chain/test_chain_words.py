@@ -230,8 +230,9 @@ def test_explain_as_json_is_json_even_where_a_number_is_infinite(type_: Type) ->
     }  # fmt: skip
 
 
-def test_show(type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+@pytest.mark.parametrize("columns", ["80", "0"])
+def test_show(type_: Type, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
     lines = type_("chain", "show", "serve")[0].splitlines()
     assert lines[0] == "serve  active, policy lead:2"
     assert [line[:22] for line in lines[1:4]] == [
