@@ -347,6 +347,19 @@ def test_what_makes_sense_is_submitted(terminal: Terminal, words: str) -> None:
     assert len(terminal.served.slurm.own) == 1
 
 
+@pytest.mark.parametrize("option", ["--ready-command", "--notify"])
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [("cule -f http://$MIRAGE_HOST", "cule"), ("test -e up", ""), ("if true; then true; fi", ""), ("./later.sh", "")],
+)
+def test_a_command_of_a_missing_program_is_a_warning(
+    terminal: Terminal, option: str, command: str, missing: str
+) -> None:
+    terminal.type("submit", "--no-agent", option, command, "serve.sh")
+    assert (f"warning: {option} {command}: there is no program {missing} here" in terminal.stderr) == bool(missing)
+    assert ("there is no program" in terminal.stderr) == bool(missing)
+
+
 def test_a_short_link_has_a_short_grace(terminal: Terminal) -> None:
     for limit, options, grace_s in (("4", [], 60), ("2:00:00", [], 120), ("4", ["--grace", "3m"], 180)):
         terminal.type("submit", "--no-agent", "-t", limit, *options, "serve.sh")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
@@ -225,7 +227,8 @@ def notify_fields(words: Mapping[str, Any], known_targets: Sequence[str] = ()) -
 
         targets = tuple(target for target in words["notify"] if target != "none")
         for target in targets:
-            check_target(target)
+            if check_target(target) == "command":
+                _warn_of_missing_program(words, "--notify", target)
         fields["notify"] = targets
     if words["notify_gap"] is not None:
         fields["notify_gap_s"] = words["notify_gap"]
@@ -266,3 +269,25 @@ def check_ready_command(words: Mapping[str, Any]) -> None:
         )
     if words["ready_command"] is not None and not words["ready_command"].strip():
         raise ConfigurationError("--ready-command is empty; give a command, or leave the option out")
+    if words["ready_command"] is not None:
+        _warn_of_missing_program(words, "--ready-command", words["ready_command"])
+
+
+def _warn_of_missing_program(words: Mapping[str, Any], option: str, command: str) -> None:
+    """Warns of a shell command with a program that is not on this host: a typing error.
+
+    Only a name is searched for. A path is left alone: it counts from the folder in which the command will run.
+    """
+    from mirage.agent.cycle.readiness import SystemShell
+
+    if words.get("quiet"):
+        return
+    program = command.split()[0]
+    if re.fullmatch(r"\w[\w.+-]*", program) and not SystemShell().succeeds(
+        f"command -v {program}", os.environ, "/", 10
+    ):
+        click.echo(
+            f"warning: {option} {command}: there is no program {program} here; if the agent runs on this host, the "
+            "command will always fail",
+            err=True,
+        )
