@@ -112,9 +112,12 @@ def month_begin_s(month: str) -> int:
         ConfigurationError: It is not a month such as ``2023-03``.
     """
     try:
-        return int(datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC).timestamp())
+        begin = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
     except ValueError:
-        raise ConfigurationError(f"{month!r} is not a month; write it as 2023-03") from None
+        begin = None
+    if begin is None or f"{begin:%Y-%m}" != month:  # months are compared and counted as text
+        raise ConfigurationError(f"{month!r} is not a month; write it as 2023-03")
+    return int(begin.timestamp())
 
 
 def check_months(months: Sequence[str]) -> None:

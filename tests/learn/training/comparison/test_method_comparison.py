@@ -61,8 +61,9 @@ def test_wrong_plans_are_refused():
         plan(policies=("holds:insure=0:by=correction",))
     with pytest.raises(ConfigurationError, match="every month once"):
         plan(months=("2023-02", "2023-02"))
-    with pytest.raises(ConfigurationError, match="is not a month"):
-        plan(months=("2023-3x",))
+    for month in ("2023-3x", "2023-3"):
+        with pytest.raises(ConfigurationError, match=f"{month}' is not a month; write it as 2023-03"):
+            plan(months=("2023-10", month))
 
 
 def test_pooled_over_seeds_means_are_those_by_hand():
