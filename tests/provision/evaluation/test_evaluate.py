@@ -207,13 +207,14 @@ def test_a_policy_that_wants_to_be_left_alone_is(busy_setting):
             ["reactive"],
             {"windows": 60},
             ConfigurationError,
-            "of 60 windows, the last needs jobs after the last job of .* 19 windows fit",
+            "the last of 60 windows needs jobs after the last job of .* 19 windows fit",
         ),
         (
             ["reactive"],
-            {"begin_s": 2**40},
+            {"begin_s": 2**40, "windows": 1},
             ConfigurationError,
-            "trace: beyond the year 9999, .*; 0 windows fit: give an earlier --start$",
+            "the last of 1 window needs jobs after the last job of .*: beyond the year 9999, .*; 0 windows fit: "
+            "give an earlier --start$",
         ),
         (["reactive"], {"windows": 0}, ConfigurationError, "at least one window"),
         (

@@ -167,7 +167,7 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
         fitting = max((last_s - protocol.submits_s(0)) // protocol.every_s + 1, 0)
         when = dates_and_jobs(protocol.submits_s(protocol.windows - 1), first_s, last_s)
         raise ConfigurationError(
-            f"of {protocol.windows:,} windows, the last needs jobs after the last job of the trace: {when}; "
+            f"the last of {quantity(protocol.windows, 'window')} needs jobs after the last job of the trace: {when}; "
             f"{quantity(fitting, 'window')} {'fits' if fitting == 1 else 'fit'}: give an earlier --start"
             f"{', or fewer --windows' if fitting else ''}"
         )
