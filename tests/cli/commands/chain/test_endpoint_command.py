@@ -47,7 +47,8 @@ def test_an_endpoint_in_a_file_is_written_once_and_what_follows_it_is_run(
     slurm.jobs = (QueuedJob(102, JobState.RUNNING, nodelist="gpu07"),)
     words = ["endpoint", "serve", "--port", "80", "-o", "up.conf", "--reload"]
     assert type_(*words, "cp up.conf seen; false", status=1) == (
-        "", "serve points to gpu07:80\nmirage: 'cp up.conf seen; false' failed\n",
+        "", "serve points to gpu07:80\nmirage: 'cp up.conf seen; false' failed; "
+        "run it in a shell, which prints its error\n",
     )  # fmt: skip
     assert (tmp_path / "seen").read_text() == (tmp_path / "up.conf").read_text()
     assert type_(*words, "false") == ("", "")
@@ -242,7 +243,7 @@ def test_a_link_that_the_store_does_not_know_to_run_is_followed(type_: Type, slu
 def test_a_reload_that_fails_is_a_failure(type_: Type, slurm: Any, tmp_path: Path) -> None:
     words = ("endpoint", "serve", "--port", "80")
     _, printed = type_(*words, "-o", "up.conf", "--reload", "false", status=1)
-    assert printed.endswith("mirage: 'false' failed\n")
+    assert printed.endswith("mirage: 'false' failed; run it in a shell, which prints its error\n")
     assert (tmp_path / "up.conf").exists()
     assert "--reload runs a command after changes of a file" in type_(*words, "--reload", "true", status=2)[1]
 

@@ -61,7 +61,7 @@ class Follower:
             self.reload_due, self.complaint = bool(wanted.reload), ""
             click.echo(f"{wanted.chain} {wanted.target(self.job)}", err=True)
         if self.reload_due and not SystemShell().succeeds(wanted.reload, os.environ, ".", RELOAD_S):
-            self.complain(f"{shown(wanted.reload)} failed")
+            self.complain(f"{shown(wanted.reload)} failed; run it in a shell, which prints its error")
             return False
         self.reload_due, self.complaint = False, ""
         return True
