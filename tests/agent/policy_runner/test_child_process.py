@@ -105,9 +105,9 @@ def test_a_policy_that_stalls_fails_and_the_others_are_queried_anew(
     question: Requested, answer: Answered, observed: View, aside: ChildProcess, ponder: Path
 ) -> None:
     answer(aside, question("reactive"))
-    aside.patience_s = 2.0
+    aside.patience_s = 6.0  # a new child answers within it, also on a busy machine
     aside.request([question(f"ponder:{ponder}", 2), question("reactive", 3)], {}, observed)
-    assert [(one.chain, one.failure) for one in aside.answers(60)] == [(2, "no answer within 2 s"), (3, "")]
+    assert [(one.chain, one.failure) for one in aside.answers(60)] == [(2, "no answer within 6 s"), (3, "")]
 
 
 def test_its_memory_is_given_back_when_there_is_nothing_to_decide(
