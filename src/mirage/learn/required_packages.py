@@ -14,8 +14,8 @@ NAMES = {"sklearn": "scikit-learn", "torch": "PyTorch", "xgboost": "XGBoost"}
 """Common names of packages whose modules have other names."""
 
 
-def check_packages(what: str, modules: Iterable[str]) -> None:
-    """Checks that packages of the extra ``learn`` are installed, without importing them.
+def check_packages(what: str, modules: Iterable[str], extra: str = "learn") -> None:
+    """Checks that packages of an extra are installed, without importing them.
 
     Args:
         what: The part of Mirage that needs them, for the message.
@@ -28,7 +28,7 @@ def check_packages(what: str, modules: Iterable[str]) -> None:
     if missing:
         raise ConfigurationError(
             f"{what} needs {', '.join(missing)}, which {'are' if len(missing) > 1 else 'is'} not installed; "
-            f"run: {install('learn')}"
+            f"run: {install(extra)}"
         )
 
 

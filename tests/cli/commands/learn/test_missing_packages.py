@@ -22,3 +22,12 @@ def test_what_is_missing_is_reported_before_the_work(monkeypatch, tmp_path, caps
     assert main([*arguments, "nosuch.csv", "--nodes", "8", "-o", str(tmp_path / "out")]) == 1
     assert capsys.readouterr().err == f"mirage: error: {message} not installed; run: {install('learn')}\n"
     assert not list(tmp_path.iterdir())
+
+
+def test_a_model_of_waits_needs_another_extra(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(
+        "mirage.learn.required_packages.find_spec", lambda name: None if name == "xgboost" else object()
+    )
+    assert main(["train", "predict", "nosuch.csv", "-o", str(tmp_path / "out")]) == 1
+    message = "training needs XGBoost, which is not installed"
+    assert capsys.readouterr().err == f"mirage: error: {message}; run: {install('predict')}\n"

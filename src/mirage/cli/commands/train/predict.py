@@ -65,6 +65,9 @@ def predict(
     MODEL, shows the accuracy at the end of TRACE: every wait there is predicted from the data known at the beginning of
     the day of its submission, and from the state of the queue at its submission.
     """
+    from mirage.learn.required_packages import check_packages
+
+    check_packages("training", ("safetensors", "xgboost"), "predict")
     check_output(out, trace)
     check_login_node("train")
     from mirage.predict.waits.boosted_waits import BoostingSettings
