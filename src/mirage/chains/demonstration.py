@@ -5,10 +5,7 @@ The agent keeps the chains alive, as it would on a real cluster; only Slurm is s
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 
@@ -18,7 +15,6 @@ from mirage.array_types import Ints
 from mirage.chains.simulated_chain import keep_alive
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.policy.cost import Cost
-from mirage.process import die_with
 from mirage.provision.chain_record import ChainRun
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.link_size import LinkSize
@@ -29,6 +25,7 @@ from mirage.sim.workload import workload
 from mirage.trace.statistics.summary import ValueSummary
 from mirage.trace.workload.generate_workload import generate_workload
 from mirage.trace.workload.workload_json import builtin_model
+from mirage.worker_processes import WorkerProcesses
 
 MODEL, DISCIPLINE = "lonestar6-like", "slurm"
 WARM_UP_DAYS, SHOWN_DAYS, MARGIN_DAYS = 21, 14, 5
@@ -143,17 +140,16 @@ def _load(sim: Simulation, begin_s: int, until_s: int) -> Load:
 Task = tuple[int, Cost, int, str]
 
 
-def _run_all(tasks: list[Task], workers: int) -> list[ChainRun]:
+def _run_all(tasks: list[Task], processes: int) -> list[ChainRun]:
     """Run the first tasks in other processes, and the last ones in this one.
 
     This one has the simulator loaded.
     """
-    others = min(workers, len(tasks)) - 1
+    others = min(processes, len(tasks)) - 1
     if others < 1:
         return [_run(task) for task in tasks]
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(others, spawn, initializer=die_with, initargs=(os.getpid(),)) as pool:
-        first = [pool.submit(_run, task) for task in tasks[:others]]
+    with WorkerProcesses(others) as workers:
+        first = [workers.submit(_run, task) for task in tasks[:others]]
         rest = [_run(task) for task in tasks[others:]]
         return [*(one.result() for one in first), *rest]
 

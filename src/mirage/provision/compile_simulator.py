@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
+from importlib import import_module
 from typing import Any
 
 from mirage.kernel.compile_listener import compile_listener
-from mirage.process import die_with
 from mirage.sim.disciplines.discipline_registry import DISCIPLINES, discipline_spec
+from mirage.worker_processes import WorkerProcesses
 
 ENGINE, FORECASTS, CHANGES = "engine", "what-if", "job changes"
 PROCESSES = 2
@@ -63,9 +62,8 @@ def compile_ahead(parts: list[str], processes: int = PROCESSES, use: Callable[[s
             use(part)
             yield part
         return
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, spawn, initializer=die_with, initargs=(os.getpid(),)) as pool:
-        waiting = {pool.submit(use, part): part for part in parts[1:]}
+    with WorkerProcesses(processes) as workers:
+        waiting = {workers.submit(use, part): part for part in parts[1:]}
         for done in as_completed(waiting):
             done.result()
             yield waiting[done]
@@ -77,17 +75,16 @@ def compile_with_forecasts(discipline: str, processes: int = PROCESSES) -> None:
     The two share no more than small kernels. With one process, or after an error in the other, this one compiles the
     discipline when it is needed.
     """
-    other = multiprocessing.get_context("spawn").Process(target=_load, args=(discipline, os.getpid()))
-    if processes > 1:
-        other.start()
-    import mirage.forecast.rollout_kernel  # noqa: F401  compiles it
+    if processes == 1:
+        import_module("mirage.forecast.rollout_kernel")  # compiles it
+        return
+    with WorkerProcesses(1) as workers:
+        other = workers.submit(_load, discipline)
+        import_module("mirage.forecast.rollout_kernel")
+        other.exception()  # waits
 
-    if processes > 1:
-        other.join()
 
-
-def _load(discipline: str, parent: int) -> None:
-    die_with(parent)
+def _load(discipline: str) -> None:
     discipline_spec(discipline).load()
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
 from mirage.errors import MirageError
 from mirage.study.executors.executor import Piece, Result, Setup
+from mirage.worker_processes import WorkerProcesses
 
 _work: Callable[[Any], Any] | None = None
 """The function that does pieces in this worker process; its state persists from piece to piece."""
@@ -44,17 +43,14 @@ class LocalProcesses:
             if pieces:
                 yield from map(begin(setup), pieces)
             return
-        context = multiprocessing.get_context("spawn")  # a fork would copy the caller's threads
-        pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(begin, setup))
         try:
-            for done in as_completed([pool.submit(_do, piece) for piece in pieces]):
-                yield done.result()
+            with WorkerProcesses(workers, _begin, begin, setup) as processes:
+                for done in as_completed([processes.submit(_do, piece) for piece in pieces]):
+                    yield done.result()
         except BrokenProcessPool as error:
             raise MirageError(
                 f"a worker process ended unexpectedly ({error}); if memory ran out, give fewer --workers"
             ) from error
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def available_cores() -> int:
@@ -64,16 +60,7 @@ def available_cores() -> int:
 
 def _begin(begin: Callable[[Any], Callable[[Any], Any]], setup: Any) -> None:
     global _work
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     _work = begin(setup)
-
-
-def _end_with_parent() -> None:
-    """Ends this worker when its parent has ended, in whichever way."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
 
 
 def _do(piece: Any) -> Any:
