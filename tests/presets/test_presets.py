@@ -17,7 +17,7 @@ from mirage.errors import ConfigurationError
 from mirage.presets.apply import AppliedPreset, apply_preset
 from mirage.presets.detect import shape_of
 from mirage.presets.preset import FILE, NOTHING, preset_named, presets
-from mirage.presets.wrapper import LEFT_ON_WARNING, is_shell_script, wrapped
+from mirage.presets.wrapper import LEFT_ON_WARNING, is_shell_script, waiting_for_previous, wrapped
 from mirage.slurm.text.batch_script import directives
 from tests.support.waiting import until
 
@@ -123,9 +123,18 @@ def test_a_line_has_its_number_in_the_file(tmp_path: Path) -> None:
 def applied(text: str = "torchrun train.py", given: Any = None, **more: Any) -> AppliedPreset:
     script = f"#!/bin/bash\n#SBATCH -t 60\n{text}\n".encode()
     shape = shape_of(script, Path("/nowhere"))
-    words = {"limit_s": 3600, "grace_s": None, "signal_given": False, **more}
-    limit_s = words.pop("limit_s")
-    return apply_preset(presets()["hf"], shape, script, given or {}, limit_s, **words)
+    words = {"limit_s": 3600, "grace_s": None, "signal_given": False, "preset": "hf", **more}
+    preset, limit_s = presets()[words.pop("preset")], words.pop("limit_s")
+    return apply_preset(preset, shape, script, given or {}, limit_s, **words)
+
+
+def test_two_trainings_could_run_at_once_where_no_shell_can_wait() -> None:
+    script, words = b"#!/usr/bin/env python3\ntrain()\n", {"grace_s": None, "signal_given": False}
+    shape = shape_of(script, Path("/nowhere"))
+    with pytest.raises(ConfigurationError, match=r"from a script with #!/bin/bash, or add --never-two"):
+        apply_preset(presets()["python"], shape, script, {}, 3600, **words)
+    assert apply_preset(presets()["python"], shape, script, {}, 3600, never_two=True, **words).script == script
+    assert apply_preset(presets()["vllm"], shape, script, {}, 3600, **words).script == script
 
 
 def test_a_preset_sets_what_the_user_has_not_given() -> None:
@@ -153,10 +162,22 @@ def test_what_the_user_gave_counts() -> None:
     assert "you gave RB:USR1@60, which reaches the batch shell" in str(applied(given={"signal": "RB:USR1@60"}).changes)
 
 
-def test_a_script_with_a_trap_of_its_own_is_left_as_it_is() -> None:
-    result = applied("trap 'kill -TERM $pid' USR1\npython t.py & pid=$!\nwait $pid")
-    assert b"mirage" not in result.script
-    assert (result.signal, result.to_batch_shell) == ("USR1", True)
+TRAP = "trap 'kill -TERM $pid' USR1\npython t.py & pid=$!\nwait $pid"
+
+
+def test_a_script_with_a_trap_of_its_own_only_waits_for_the_previous_job() -> None:
+    result = applied(TRAP)
+    assert (result.signal, result.to_batch_shell, result.has_wrapper) == ("USR1", True, False)
+    assert result.script.endswith(f"done\n{TRAP}\n".encode())
+    assert b'"$mirage_waited" -lt 900' in result.script
+    assert b'"$mirage_waited" -lt 2060' in applied(TRAP, grace_s=2000).script, "a save may take the grace"
+    assert "wait added: the previous job saves and ends first" in map(str, result.changes)
+    assert applied(TRAP, grace_s=60).script == waiting_for_previous(result.script), "a script waits once"
+
+
+def test_a_script_with_a_trap_is_left_as_it_is_where_two_trainings_cannot_meet_or_may() -> None:
+    for more in ({"never_two": True}, {"ready_by_job": True}, {"preset": "vllm"}):
+        assert b"mirage" not in applied(TRAP, **more).script
     assert applied("trap 'x' USR1\npython t.py", signal_given=True).signal == ""
 
 

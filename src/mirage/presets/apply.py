@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mirage.duration import format_duration
+from mirage.errors import ConfigurationError
 from mirage.presets.detect import ScriptShape
 from mirage.presets.preset import NOTHING, Preset, SourcedValue, launchers
-from mirage.presets.wrapper import is_shell_script, wrapped
+from mirage.presets.wrapper import LONGEST_WAIT_S, is_shell_script, waiting_for_previous, wrapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class AppliedPreset:
     """The result of a preset.
 
     Attributes:
-        script: The script, with the wrapper where one was added.
+        script: The script, with the wrapper where one was added, or with a wait for the job before it.
+        has_wrapper: Whether the wrapper was added.
         options: Options of sbatch to add.
         grace_s: The grace; None where the user's own counts.
         signal: The signal for the batch shell; empty where the default or the user's own counts.
@@ -43,6 +45,7 @@ class AppliedPreset:
     """
 
     script: bytes
+    has_wrapper: bool
     options: Mapping[str, str | None]
     grace_s: int | None
     signal: str
@@ -52,7 +55,7 @@ class AppliedPreset:
 
 def apply_preset(
     preset: Preset, shape: ScriptShape, script: bytes, given: Mapping[str, str | None], limit_s: int | None,
-    *, grace_s: int | None, signal_given: bool, ready_by_job: bool = False,
+    *, grace_s: int | None, signal_given: bool, ready_by_job: bool = False, never_two: bool = False,
 ) -> AppliedPreset:  # fmt: skip
     """Apply a preset to a batch script.
 
@@ -64,6 +67,10 @@ def apply_preset(
         grace_s: The user's own grace, which is then the lead of the wrapper, too; None for none.
         signal_given: Whether the user gave a signal for the previous job.
         ready_by_job: Whether the job reports that it is ready, and waits for the previous one itself.
+        never_two: Whether a job starts only after the previous one has ended.
+
+    Raises:
+        ConfigurationError: Two trainings could run at once.
     """
     changes: list[PresetChange] = []
     options: dict[str, str | None] = {}
@@ -90,24 +97,37 @@ def apply_preset(
         )
         changes.append(PresetChange("--grace", format_duration(lead_s), _why(preset.lead) + shorter))
     new, signal, to_batch = _delivery(
-        preset, shape, script, lead_s, limit_s, changes, signal_given=signal_given, ready_by_job=ready_by_job
-    )
+        preset, shape, script, lead_s, limit_s, changes, signal_given=signal_given, ready_by_job=ready_by_job,
+        never_two=never_two,
+    )  # fmt: skip
     if (own_signal := given.get("signal")) is not None:
         reaches = "the batch shell" if "B" in own_signal.rpartition(":")[0] else "steps only, not the batch shell"
         changes.append(PresetChange("--signal", "", f"not set: you gave {own_signal}, which reaches {reaches}"))
     changes += [PresetChange("needs", need, "check your script") for need in preset.needs]
     traps = (*preset.traps, *launchers()[shape.launcher].traps)
     changes += [PresetChange("trap", trap, "known of this framework or launcher") for trap in traps]
-    return AppliedPreset(new, options, lead_s if grace_s is None else None, signal, to_batch, tuple(changes))
+    has_wrapper = new != script and not shape.traps
+    return AppliedPreset(
+        new, has_wrapper, options, lead_s if grace_s is None else None, signal, to_batch, tuple(changes)
+    )
 
 
 def _delivery(
     preset: Preset, shape: ScriptShape, script: bytes, lead_s: int, limit_s: int | None, changes: list[PresetChange],
-    *, signal_given: bool, ready_by_job: bool,
+    *, signal_given: bool, ready_by_job: bool, never_two: bool,
 ) -> tuple[bytes, str, bool]:  # fmt: skip
     """The script, the signal for the batch shell, and whether it is for that shell only."""
+    may_meet = not (preset.server or ready_by_job or never_two)
+    if may_meet and not is_shell_script(script):
+        raise ConfigurationError(
+            "the script is not one of a shell, so the next job could not wait in it until the training of the previous "
+            "job has ended: start the training from a script with #!/bin/bash, or add --never-two"
+        )
     if shape.traps:
         changes.append(PresetChange("wrapper", "", f"not added: the script has a trap for {', '.join(shape.traps)}"))
+        if may_meet:
+            script = waiting_for_previous(script, max(lead_s + 60, LONGEST_WAIT_S))
+            changes.append(PresetChange("wait", "added", "the previous job saves and ends first"))
         if signal_given:
             return script, "", True
         changes.append(PresetChange("--signal-previous", shape.traps[0], "the script has a trap for it"))

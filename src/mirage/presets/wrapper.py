@@ -68,16 +68,18 @@ LONGEST_WAIT_S = 900
 """The time that a training waits for the job before it to save and leave."""
 
 
-def waiting_for_previous(script: bytes) -> bytes:
+def waiting_for_previous(script: bytes, longest_s: int = LONGEST_WAIT_S) -> bytes:
     """A shell script that first waits until the job before it in its chain has left.
 
     Two trainings must not run at once, and the second one loads what the first one saves at its end. The wrapper of a
     preset waits by itself, but only for jobs that have the wrapper, too. While slurmctld does not answer, it waits. The
-    pauses between two queries grow with the wait.
+    pauses between two queries grow with the wait. A script that waits already stays as it is.
     """
+    if b"\nmirage_waited=0;" in script:
+        return script
     statement = (
-        "# The next statement was added by mirage adopt: the job before this one saves and leaves first.\n"
-        f'mirage_waited=0; while [ -n "${{MIRAGE_PREVIOUS_JOB:-}}" ] && [ "$mirage_waited" -lt {LONGEST_WAIT_S} ] && '
+        "# The next statement was added by Mirage: the job before this one saves and leaves first.\n"
+        f'mirage_waited=0; while [ -n "${{MIRAGE_PREVIOUS_JOB:-}}" ] && [ "$mirage_waited" -lt {longest_s} ] && '
         'case $(squeue -h -j "$MIRAGE_PREVIOUS_JOB" -t RUNNING,COMPLETING -o %T 2>&1 || echo failed) in '
         '*"nvalid job"*|*"not found"*) false ;; *RUNNING*|*COMPLETING*|*failed) ;; *) false ;; esac; do '
         "mirage_pause=$((2 + mirage_waited / 10)); sleep $mirage_pause; "

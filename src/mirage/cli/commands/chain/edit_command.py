@@ -109,6 +109,7 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
                 "framework": words["framework"] or chain.spec.framework or None,
                 "grace": spec.grace_s,
                 "ready_by_job": spec.ready_by_job,
+                "never_two": spec.never_two,
             }
             traps = shape_of(job.script, Path(job.submission.directory)).traps
             job, _, remarks = with_preset(ctx, own, job)

@@ -40,7 +40,7 @@ def with_preset(
     The words get the values of options that the user has not given.
 
     Raises:
-        ConfigurationError: The script shows no framework.
+        ConfigurationError: The script shows no framework, or two trainings could run at once.
     """
     from mirage.agent.chain.spec_check import limit_s
     from mirage.duration import UNLIMITED_S
@@ -61,6 +61,7 @@ def with_preset(
         grace_s=words.get("grace"),
         signal_given=given,
         ready_by_job=words.get("ready_by_job", False),
+        never_two=words.get("never_two", False),
     )
     if applied.grace_s is not None:
         words["grace"] = applied.grace_s

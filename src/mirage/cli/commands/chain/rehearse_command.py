@@ -104,7 +104,6 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
     directory = caller().directory / (request.given.get("chdir") or "")
     shape = shape_of(request.script, directory)
     own_signal, own_grace_s = request.given.get("signal"), words["grace"]
-    script_as_given = request.script
     request, applied, reasons = with_preset(ctx, words, request)
     for line in (*request.remarks, *(reasons if applied is not None else ())):
         click.echo(line, err=True)
@@ -122,7 +121,7 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
             f"longer than the time limit {format_duration(limit)}: a link is warned before; give a shorter --after"
         )
     own_patience = ctx.get_parameter_source("patience") is not ParameterSource.DEFAULT
-    has_wrapper = applied is not None and applied.script != script_as_given
+    has_wrapper = applied is not None and applied.has_wrapper
     plan = RehearsalPlan(
         name, to_batch_shell, own_grace_s or lead_s, words["after"], words["patience"],
         words["patience"] if own_patience else FIRST_STEP_S,
