@@ -14,6 +14,7 @@ from mirage.calibration.inferred.think_times import ThinkTimes
 from mirage.calibration.mechanism_shares import ALL, PLAIN, MechanismFidelity, WaitCauseShares
 from mirage.calibration.mechanisms import Mechanisms, Site
 from mirage.calibration.wait_causes import CAUSES, LIMIT, NODES, ORDER, UNEXPLAINED
+from mirage.chains.chain_evaluation import ChainEvaluation, PlayedChain, assess_chains
 from mirage.chains.demonstration import Demonstration, Load
 from mirage.job_state import MISSING
 from mirage.policy.cost import Cost
@@ -200,4 +201,29 @@ PROVENANCE = {
     "link_user": "newcomer", "hand_over": 1,
     "start": "2024-10-04T00:00:00Z", "windows": 60, "seed": 0, "version": "0.1.0",
     "command": "mirage evaluate data/jobs.csv --nodes 76",
+}  # fmt: skip
+
+
+def chain_evaluation(windows: int = 4, costs: Sequence[Cost] = (Cost(3, 1),)) -> ChainEvaluation:
+    """Chains of two weeks: with ``reactive``, they are interrupted for 20, 40, 60 … hours.
+
+    Half of this is after long waits.
+    With ``auto`` a chain is interrupted for a quarter of that, and has an hour of overlap.
+    """
+
+    def played(window: int, share: float, overlap_s: int) -> PlayedChain:
+        lost_s = round((20 + 20 * window) * HOUR * share)
+        return PlayedChain(DAY0 + 14 * window * DAY, lost_s, overlap_s, lost_s // 2, 14 * DAY, 28, 12 * DAY)
+
+    chains = {
+        (policy, 8, cost): tuple(played(window, share, overlap_s) for window in range(windows))
+        for cost in costs
+        for policy, share, overlap_s in (("reactive", 1, 0), ("auto", 0.25, HOUR), ("oracle", 0, 0))
+    }
+    return assess_chains(chains, "reactive")
+
+
+CHAIN_PROVENANCE = {
+    **PROVENANCE, "windows": 4, "chain_s": 14 * DAY, "link_limit_s": 12 * HOUR, "waiting_links": 3,
+    "command": "mirage evaluate data/jobs.csv --nodes 76 --chain-length 14d",
 }  # fmt: skip

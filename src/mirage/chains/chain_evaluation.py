@@ -158,6 +158,9 @@ class ChainRow:
         return asdict(self)
 
 
+ChainTable = tuple[list[ChainRow], dict[str, Difference], dict[str, tuple[PlayedChain, ...]]]
+
+
 @dataclass(frozen=True, slots=True)
 class ChainEvaluation:
     """Result of an evaluation by whole chains.
@@ -174,6 +177,16 @@ class ChainEvaluation:
     rows: tuple[ChainRow, ...]
     differences: tuple[Difference, ...]
     reused: int
+
+    def tables(self) -> Iterator[ChainTable]:
+        """Yields for each size of link and cost: the rows, and differences and chains by policy."""
+        for nodes, cost in dict.fromkeys((nodes, cost) for _, nodes, cost in self.chains):
+            place = nodes, cost.ratio
+            yield (
+                [row for row in self.rows if (row.link_nodes, row.cost_ratio) == place],
+                {d.policy: d for d in self.differences if (d.link_nodes, d.cost_ratio) == place},
+                {policy: its for (policy, *of), its in self.chains.items() if of == [nodes, cost]},
+            )
 
 
 def evaluate_chains(
@@ -224,19 +237,35 @@ def evaluate_chains(
     played = play_trials(
         begin_chains, study, study.places, journal=journal, executor=executor, progress=progress, prepare=prepare
     )
-    chains: dict[tuple[str, int, Cost], tuple[PlayedChain, ...]] = {}
+    chains = {
+        (policy, link.nodes, cost): tuple(
+            played.found[window, k, study.candidates.index(each_cost(policy, [cost])[0])]
+            for window in range(study.windows)
+        )
+        for k, link in enumerate(study.links)
+        for cost in costs
+        for policy in shown
+    }
+    return assess_chains(chains, base, played.reused)
+
+
+def assess_chains(
+    chains: dict[tuple[str, int, Cost], tuple[PlayedChain, ...]], base: str | None, reused: int = 0
+) -> ChainEvaluation:
+    """Returns the rows and differences of chains that were played.
+
+    Args:
+        chains: As in the result.
+        base: The policy to compare all others with, if any.
+        reused: Number of chains that had been played before.
+    """
     rows: list[ChainRow] = []
     compared: list[Difference] = []
-    for k, link in enumerate(study.links):
-        for cost in costs:
-            of = {}
-            for policy in shown:
-                c = study.candidates.index(each_cost(policy, [cost])[0])
-                of[policy] = tuple(played.found[window, k, c] for window in range(study.windows))
-            chains |= {(policy, link.nodes, cost): its for policy, its in of.items()}
-            rows += [_row(policy, link.nodes, cost, its) for policy, its in of.items()]
-            compared += _differences(of, base, link.nodes, cost) if base else []
-    return ChainEvaluation(chains, tuple(rows), tuple(compared), played.reused)
+    for nodes, cost in dict.fromkeys((nodes, cost) for _, nodes, cost in chains):
+        of = {policy: its for (policy, *place), its in chains.items() if place == [nodes, cost]}
+        rows += [_row(policy, nodes, cost, its) for policy, its in of.items()]
+        compared += _differences(of, base, nodes, cost) if base else []
+    return ChainEvaluation(chains, tuple(rows), tuple(compared), reused)
 
 
 @sent_to_jobs

@@ -7,17 +7,31 @@ from typing import Any
 
 import pytest
 
+from mirage.chains.chain_evaluation import assess_chains
 from mirage.errors import ConfigurationError
 from mirage.extras import install
 from mirage.policy.cost import Cost
 from mirage.provision.chain_record import Decision
 from mirage.provision.evaluation.policy_score import EvaluationRow
+from mirage.report.pages.chain_evaluation_page import chain_evaluation_page, draw_chains
 from mirage.report.pages.chain_page import chain_page
 from mirage.report.pages.demo_page import demo_page
 from mirage.report.pages.evaluation_page import draw_frontiers, evaluation_page, evaluation_picture, kind_of
 from mirage.report.svg import svg_file
 from tests.support.printed_text import page_words
-from tests.support.report_samples import DAY0, DECISIONS, FACTS, HOUR, MANY, PROVENANCE, RUN, demonstration, evaluation
+from tests.support.report_samples import (
+    CHAIN_PROVENANCE,
+    DAY0,
+    DECISIONS,
+    FACTS,
+    HOUR,
+    MANY,
+    PROVENANCE,
+    RUN,
+    chain_evaluation,
+    demonstration,
+    evaluation,
+)
 
 # -- a chain ------------------------------------------------------------------------------------------------
 
@@ -301,6 +315,31 @@ def test_a_picture_names_its_source() -> None:
         "Cost in hours of overlap: 5 for an hour of interruption, 1 for one of overlap.",
     ):  # fmt: skip
         assert words in svg
+
+
+def test_an_evaluation_by_whole_chains(tmp_path: Any) -> None:
+    found = chain_evaluation()
+    page = chain_evaluation_page(found, CHAIN_PROVENANCE)
+    assert page_words(page) == [
+        "# Interruption of chains",
+        "jobs.csv under slurm on 76 nodes, 4 windows from 2024-10-04. A chain of 14-00:00:00 in each, of links of a "
+        "newcomer for 12:00:00, up to 3 waiting.",
+        "## Links of 8 nodes, an hour of interruption costs 3 of overlap",
+        "Means per chain. Intervals: 95 %, Student's t over windows; better, worse: also after a correction for the "
+        "policies of the table (Benjamini and Hochberg).",
+        "| policy | interruption, h | overlap, h | links | alive | cost | cost less reactive |",
+        "| reactive | 50.0 | 0.0 | 28.0 | 85.1% | 150.00 [26.74, 273.26] |  |",
+        "| auto | 12.5 | 1.0 | 28.0 | 96.3% | 38.50 [7.69, 69.31] | -111.50 [-203.94, -19.06] | better",
+        "| oracle | 0.0 | 0.0 | 28.0 | 100.0% | 0.00 [0.00, 0.00] | -150.00 [-273.26, -26.74] |",
+        "## How this was made",
+        "Mirage 0.1.0.",
+        "mirage evaluate data/jobs.csv --nodes 76 --chain-length 14d",
+    ]
+    single = page_words(chain_evaluation_page(assess_chains(found.chains, None), CHAIN_PROVENANCE))
+    assert single[3:5] == ["Means per chain.", "| policy | interruption, h | overlap, h | links | alive | cost"]
+    for name, begin in (("a.svg", b"<svg"), ("a.html", page.encode()), ("a.png", b"\x89PNG")):
+        draw_chains(found, str(tmp_path / name), CHAIN_PROVENANCE)
+        assert (tmp_path / name).read_bytes().startswith(begin)
 
 
 def test_kinds_of_files(tmp_path: Any) -> None:

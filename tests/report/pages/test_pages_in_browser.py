@@ -9,6 +9,7 @@ import pytest
 
 from mirage.policy.cost import Cost
 from mirage.report.pages.calibration_page import calibration_page
+from mirage.report.pages.chain_evaluation_page import chain_evaluation_page
 from mirage.report.pages.chain_page import chain_page
 from mirage.report.pages.demo_page import demo_page
 from mirage.report.pages.evaluation_page import evaluation_page, evaluation_picture
@@ -16,6 +17,7 @@ from mirage.report.pages.fidelity_page import fidelity_page, fidelity_svg
 from mirage.report.svg import svg_file
 from tests.support.browser import THEMES, WIDTHS, measured
 from tests.support.report_samples import (
+    CHAIN_PROVENANCE,
     DAY0,
     DECISIONS,
     FACTS,
@@ -23,6 +25,7 @@ from tests.support.report_samples import (
     PROVENANCE,
     RUN,
     calibration,
+    chain_evaluation,
     demonstration,
     evaluation,
     judged,
@@ -46,6 +49,7 @@ def pages() -> dict[str, str]:
         "demo": demo_page(demonstration(), "mirage demo --seed 7", "0.1.0"),
         "frontier": evaluation_page(evaluation(), PROVENANCE),
         "frontier of few windows": evaluation_page(few, {**PROVENANCE, "command": f"mirage evaluate {LONG}"}),
+        "chains": chain_evaluation_page(chain_evaluation(costs=[Cost(3, 1), Cost(1, 0)]), CHAIN_PROVENANCE),
         "fidelity": fidelity_page(judged(), "jobs.csv", "simulated.csv", f"mirage trace fidelity {LONG}"),
         "fidelity of three days": fidelity_page(judged(3), "jobs.csv", "simulated.csv", "mirage trace fidelity"),
         "calibration": calibration_page(calibration(), f"mirage calibrate {LONG}", "0.1.0"),

@@ -16,6 +16,11 @@ from mirage.report.figures import links_words, mean_words, owner_words
 from mirage.report.terminal.console_table import fits, plain_console, print_table
 from mirage.report.terminal.evaluation_text import VERDICT_STYLES, signed
 
+VERDICTS_NOTE = (
+    "intervals: 95 %, Student's t over windows; better, worse: also after a correction for the policies of the table "
+    "(Benjamini and Hochberg)"
+)
+
 
 def print_chain_evaluation(
     evaluation: ChainEvaluation, provenance: dict[str, Any], console: Console | None = None
@@ -33,12 +38,9 @@ def print_chain_evaluation(
     console.print(
         Text(f"links of {owner_words(provenance['link_user'])} for {limit}, up to {most} of which wait at once")
     )
-    for nodes, ratio in dict.fromkeys((row.link_nodes, row.cost_ratio) for row in evaluation.rows):
-        rows = [row for row in evaluation.rows if (row.link_nodes, row.cost_ratio) == (nodes, ratio)]
-        found = {d.policy: d for d in evaluation.differences if (d.link_nodes, d.cost_ratio) == (nodes, ratio)}
+    for rows, found, _ in evaluation.tables():
         console.print()
-        at = "overlap free" if ratio is None else f"an hour of interruption costs {ratio:g} of overlap"
-        console.print(Text(f"{links_words(nodes)}, {at}", "bold"))
+        console.print(Text(table_words(rows), "bold"))
         _print_rows(console, rows, found)
         if unstarted := max(row.unstarted for row in rows):
             console.print(
@@ -50,13 +52,14 @@ def print_chain_evaluation(
     note = "hours per chain; > limit: interruption after waits longer than a link may run; alive: share of the time"
     console.print(Text(note, "dim"))
     if provenance["windows"] > 1:
-        console.print(
-            Text(
-                "intervals: 95 %, Student's t over windows; better, worse: also after a correction for the policies of "
-                "the table (Benjamini and Hochberg)",
-                "dim",
-            )
-        )
+        console.print(Text(VERDICTS_NOTE, "dim"))
+
+
+def table_words(rows: list[ChainRow]) -> str:
+    """Formats what the rows of a table have in common: the size of the links, and the cost."""
+    ratio = rows[0].cost_ratio
+    at = "overlap free" if ratio is None else f"an hour of interruption costs {ratio:g} of overlap"
+    return f"{links_words(rows[0].link_nodes)}, {at}"
 
 
 def _print_rows(console: Console, rows: list[ChainRow], found: dict[str, Difference]) -> None:

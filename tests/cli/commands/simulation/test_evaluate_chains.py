@@ -32,8 +32,11 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return ["evaluate", str(path), "-N", "4", *more]
 
 
-def test_the_table_of_a_user(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*words, "--policies", "reactive,lead:1", "--against", "reactive", "--interruption-cost", "3"]) == 0
+def test_the_table_of_a_user(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "chains.html"
+    more = ["--policies", "reactive,lead:1", "--against", "reactive", "--interruption-cost", "3", "--plot", str(page)]
+    assert main([*words, *more]) == 0
+    assert "lead:1: 6.0 h, alive 91.7%" in page.read_text()
     lines = [re.sub(" +", " ", line).strip() for line in capsys.readouterr().out.splitlines()]
     assert re.fullmatch(
         r".*jobs.csv: 3 windows from 1970-01-02T00:00:00Z, a chain of 3-00:00:00 in each, fcfs on 4 nodes, settings .*",
@@ -76,7 +79,7 @@ def test_json_has_rows_differences_and_each_chain(
     ("more", "message"),
     [
         (("--hand-over", "5"), "--hand-over is for single hand-overs, not for --chain-length; leave one of them out"),
-        (("--plot", "x.svg"), "--plot is for single hand-overs"),
+        (("--plot", "x.gif"), "cannot draw into x.gif: its name must end in .svg, .html, .png, .pdf"),
         (("--protocol", "published"), "--protocol is for single hand-overs"),
         (("--private-jobs",), "in whole chains all jobs are visible: give --no-private-jobs, or no --chain-length"),
         (

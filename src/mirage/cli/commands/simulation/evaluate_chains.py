@@ -42,7 +42,6 @@ _OF_HAND_OVERS = {
     "protocol": "--protocol",
     "hand_over": "--hand-over",
     "by": "--by",
-    "plot": "--plot",
     "seed": "--seed",
 }
 """Options that only single hand-overs have."""
@@ -58,6 +57,7 @@ def evaluate_chains(
     waiting_links: int | None,
     against: str | None,
     parquet: str | None,
+    plot: str | None,
     as_json: bool,
     reading: TraceOptions,
 ) -> None:
@@ -74,7 +74,7 @@ def evaluate_chains(
     executor = where.made_in(study.resume, "evaluate")
     weighed = study.costs(costs)
     simulated = machine.machine()
-    check_outputs(trace, parquet, None)
+    check_outputs(trace, parquet, plot)
     table = read_named_trace(trace, reading).table
 
     from mirage.chains.chain_evaluation import evaluate_chains as play_chains
@@ -99,6 +99,10 @@ def evaluate_chains(
     report = {**_tables(evaluation), **_provenance(trace, simulated.source, played, study, weighed, evaluation.reused)}
     if parquet is not None:
         write_parquet(report, parquet)
+    if plot is not None:
+        from mirage.report.pages.chain_evaluation_page import draw_chains
+
+        draw_chains(evaluation, plot, report)
     if as_json:
         click.echo(json.dumps(report, indent=2))
     else:

@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 )
 @click.option("--by", type=click.Choice(["month"]), help="Add tables by calendar month; --json always has them.")
 @click.option("--parquet", metavar="FILE", help="Also write the rows as Parquet.")
-@click.option("--plot", metavar="FILE", help="Draw the frontier of interruption and overlap (.svg, .html, .png, .pdf).")
+@click.option("--plot", metavar="FILE", help="Draw interruption and overlap as charts (.svg, .html, .png, .pdf).")
 @json_output
 @trace_options
 def evaluate(
@@ -123,7 +123,9 @@ def evaluate(
     if chain_s is not None:
         if private:
             raise click.UsageError("in whole chains all jobs are visible: give --no-private-jobs, or no --chain-length")
-        evaluate_chains(trace, machine, study, where, costs, chain_s, waiting_links, against, parquet, as_json, reading)
+        evaluate_chains(
+            trace, machine, study, where, costs, chain_s, waiting_links, against, parquet, plot, as_json, reading
+        )
         return
     if waiting_links is not None:
         raise click.UsageError("--waiting-links needs --chain-length: in a single hand-over only one link waits")
