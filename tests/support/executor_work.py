@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +53,16 @@ def waiting(folder: str) -> Callable[[int], int]:
     def work(piece: int) -> int:
         (signs / f"begun-{piece}").touch()
         until((signs / f"leave-{piece}").exists, 20, "leave")
+        return piece
+
+    return work
+
+
+def sleeping(setup: object) -> Callable[[float], float]:
+    """Each piece is a time to sleep, in seconds."""
+
+    def work(piece: float) -> float:
+        time.sleep(piece)
         return piece
 
     return work

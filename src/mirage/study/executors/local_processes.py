@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from mirage.errors import MirageError
+from mirage.process import cleanup_at_signals
 from mirage.study.executors.executor import Piece, Result, Setup
 from mirage.worker_processes import WorkerProcesses
 
@@ -44,13 +46,27 @@ class LocalProcesses:
                 yield from map(begin(setup), pieces)
             return
         try:
-            with WorkerProcesses(workers, _begin, begin, setup) as processes:
-                for done in as_completed([processes.submit(_do, piece) for piece in pieces]):
-                    yield done.result()
+            with WorkerProcesses(workers, _begin, begin, setup) as processes, cleanup_at_signals() as check:
+                done: SimpleQueue[Future[Result]] = SimpleQueue()
+                for piece in pieces:
+                    processes.submit(_do, piece).add_done_callback(done.put)
+                for _ in pieces:
+                    while (found := _soon(done)) is None:
+                        check()
+                    check()  # the signal may have ended a worker as well
+                    yield found.result()
         except BrokenProcessPool as error:
             raise MirageError(
                 f"a worker process ended unexpectedly ({error}); if memory ran out, give fewer --workers"
             ) from error
+
+
+def _soon(done: SimpleQueue[Future[Result]]) -> Future[Result] | None:
+    """Returns the next result; None if there is none after half a second."""
+    try:
+        return done.get(timeout=0.5)
+    except Empty:
+        return None
 
 
 def available_cores() -> int:
