@@ -371,15 +371,15 @@ def test_a_chain_without_an_end_explains_how_to_end_it(terminal: Terminal) -> No
     job = terminal.type("submit", "--parsable", "--chain", "serve", "--no-agent", "serve.sh")
     assert job.strip().isdecimal()
     assert terminal.stderr.splitlines() == [
-        "chain serve has no planned end: it ends when a job exits with 0 well before its limit, or with `mirage "
-        "chain stop serve`; --links, --for, --until or --until-done plan its end",
+        "chain serve ends when a job exits with 0 well before its limit, or with `mirage "
+        "chain stop serve`; --links, --for and --until set another end",
         "chain serve",
     ]
     terminal.type("submit", "--dry-run", "--chain", "other", "serve.sh")
-    assert terminal.stderr.count("chain other has no planned end") == 1
+    assert terminal.stderr.count("chain other ends when a job exits") == 1
     for end in (["--links", "2"], ["--for", "1d"], ["--until", "now+1day"], ["--until-done"], ["-Q"]):
         terminal.type("submit", *end, "--no-agent", "serve.sh")
-        assert "has no planned end" not in terminal.stderr
+        assert "ends when a job exits" not in terminal.stderr
 
 
 @pytest.mark.parametrize("option", ["--request-id", "--chain"])

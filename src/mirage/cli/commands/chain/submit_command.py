@@ -303,8 +303,8 @@ def about_end(
     if _has_end(words):
         return ()
     return (
-        f"chain {name} has no planned end: it ends when a job exits with 0 well before its limit, or with "
-        f"`mirage chain stop {name}`; --links, --for, --until or --until-done plan its end",
+        f"chain {name} ends when a job exits with 0 well before its limit, or with `mirage chain stop {name}`; "
+        "--links, --for and --until set another end",
     )
 
 
