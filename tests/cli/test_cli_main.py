@@ -78,7 +78,17 @@ def test_help_imports_nothing_heavy():
     assert run.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("words", [["chain", "list"], ["agent", "status"], ["link", "ready"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["chain", "list"],
+        ["chain", "show", "x"],
+        ["endpoint", "x", "--port", "1"],
+        ["agent", "status"],
+        ["link", "ready"],
+    ],
+    ids=" ".join,
+)
 def test_commands_that_scripts_repeat_start_without_numpy(words, tmp_path):
     code = f"import sys; from mirage.cli import main; main({words}); print('numpy' in sys.modules)"
     environment = os.environ | {"MIRAGE_HOME": str(tmp_path)}

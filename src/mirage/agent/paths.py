@@ -14,6 +14,9 @@ from typing import BinaryIO
 from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, StoreError, shown
 
+LINK_SCRIPT = "link.sh"
+"""Batch script of every link, in the folder of a chain without an agent."""
+
 CALIBRATIONS = "calibration"
 
 

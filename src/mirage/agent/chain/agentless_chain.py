@@ -13,7 +13,7 @@ from mirage.agent.chain.request import Request
 from mirage.agent.chain.spec_check import limit_s
 from mirage.agent.chain.submission import FIRST_LINK_ONLY
 from mirage.agent.model import ChainSpec
-from mirage.agent.paths import Home, private_folder
+from mirage.agent.paths import LINK_SCRIPT, Home, private_folder
 from mirage.agent.store.identity import random_letters
 from mirage.agentless.link_script import AgentlessSpec, link_script
 from mirage.agentless.shell_features import THOUSAND, USE_S, mean_use
@@ -29,8 +29,8 @@ from mirage.slurm.sbatch_options import Chosen
 
 POLICY = "shell-tree"
 
-SCRIPT, LINK_SCRIPT = "job.sh", "link.sh"
-"""Names in the chain's folder: the copy of the user's script, and the batch script of every link."""
+SCRIPT = "job.sh"
+"""Name in the chain's folder of the copy of the user's script."""
 
 LONGEST_LEAD_S, LEAD_SHARE = 4 * HOUR_S, 4
 """Where Slurm's estimate of a start cannot be used, links lead by this time, or by this part of their limit."""

@@ -39,7 +39,7 @@ def find(store: Store, name: str) -> Chain:
     try:
         return store.chain(name)
     except UnknownName:
-        from mirage.agent.chain.agentless_chain import LINK_SCRIPT
+        from mirage.agent.paths import LINK_SCRIPT
 
         folder = cluster.home().agentless_folder(name)
         if not (folder / LINK_SCRIPT).is_file():
