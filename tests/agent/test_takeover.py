@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from mirage.agent.chain.tag import Tag, parse_tag
-from mirage.agent.takeover import EVERY_S, CheckpointMarker, TakenOver, TakeOver, newest_checkpoint
+from mirage.agent.takeover import EVERY_S, CheckpointMarker, TakenOver, TakeOver, newest_checkpoint, signal_after_s
 from mirage.errors import MirageError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
@@ -160,6 +160,10 @@ def test_a_signal_that_fails_ends_nothing(error: Exception, monkeypatch: pytest.
     slurm.at(120, 1, ENDED)
     takes_over(slurm, signal_after_s=100)
     assert tried == ([100] if isinstance(error, SlurmRefused) else [100, 105, 110, 115]), "silence: tried again"
+
+
+def test_a_job_that_saves_within_its_grace_gets_no_second_signal() -> None:
+    assert [signal_after_s(one) for one in ({}, {"MIRAGE_GRACE": "60"}, {"MIRAGE_GRACE": "600"})] == [120, 120, 660]
 
 
 def test_a_job_that_does_not_leave_is_never_joined() -> None:

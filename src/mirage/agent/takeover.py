@@ -12,15 +12,16 @@ files, and with either side killed at any instant:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import escape, iglob
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from mirage.agent.chain.tag import Tag, parse_tag
+from mirage.agent.chain.tag import GRACE, Tag, parse_tag
 from mirage.agent.failure.training_progress import MOST_FILES, SAVED, read_progress
+from mirage.duration import MINUTE_S
 from mirage.errors import MirageError, SlurmRefused, SlurmUnreachable, reason
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
@@ -32,7 +33,7 @@ MOST_OVERLAP_S = 2_700
 """Default of the longest wait, seconds: sites cancel jobs with idle GPUs, one known site after 120 minutes."""
 
 SIGNAL_AFTER_S = 120
-"""Default time after which the job itself signals the earlier one: an agent that lives has done so by then."""
+"""Least default time after which the job itself signals the earlier one: an agent that lives has done so by then."""
 
 EVERY_S = 5
 """Default real seconds between two queries, which are of the earlier jobs only."""
@@ -225,6 +226,15 @@ class TakeOver:
                 self._blind = ""
                 self.report("Slurm answers again")
             return answer
+
+
+def signal_after_s(environment: Mapping[str, str]) -> int:
+    """Default time after which a job itself signals the earlier one.
+
+    That one may save for its grace; a second signal would end a batch script that waits for the save.
+    """
+    grace = environment.get(GRACE, "")
+    return max(SIGNAL_AFTER_S, int(grace) + MINUTE_S if grace.isdecimal() else 0)
 
 
 def jobs_before(ready_file: Path) -> list[int]:

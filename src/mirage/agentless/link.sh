@@ -142,7 +142,7 @@ ln "$f.$me" "$f" 2>/dev/null
 rm -f "$f.$me"
 . "$f"
 if [ $job != $me ] || [ -e "$d/link.$after" ]; then
-  say "leaves: job $job has its place, or the next link has"
+  say "leaves: job $job or a later one runs"
   exit 0
 fi
 over && say "the chain has ended" && exit 0
@@ -153,7 +153,7 @@ if [ $least -gt 0 ] && [ $quick -gt 3 ]; then
 fi
 trap leave USR2
 trap 'leaving=1' TERM
-export MIRAGE_CHAIN=$chain MIRAGE_LINK=$link MIRAGE_PREVIOUS_JOB=$before MIRAGE_READY="$d/ready.$link"
+export MIRAGE_CHAIN=$chain MIRAGE_LINK=$link MIRAGE_PREVIOUS_JOB=$before MIRAGE_READY="$d/ready.$link" MIRAGE_GRACE=$grace
 # the insurance comes first: from now on the chain survives the sudden end of this job
 ensure
 $(command -v setsid) "$d/$script" "$@" &

@@ -60,7 +60,9 @@ def test_the_job_gets_its_identity() -> None:
 )
 def test_a_job_knows_whether_its_word_about_readiness_counts(spec: dict[str, object], after: str | None) -> None:
     chain = Chain(1, "train", ChainSpec(Submission("job.sh"), **spec), 0, key="deer")
-    assert link_submission(chain, "safe", 1, MISSING, False).environment.get("MIRAGE_READY_AFTER") == after
+    variables = link_submission(chain, "safe", 1, MISSING, False).environment
+    assert variables.get("MIRAGE_READY_AFTER") == after
+    assert variables.get("MIRAGE_GRACE") == ("120" if chain.spec.ready_by_job else None), "a takeover waits for it"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mirage.agent.chain.tag import Tag, written_before
+from mirage.agent.chain.tag import GRACE, Tag, written_before
 from mirage.agent.model import Chain, ChainSpec, EventRecord, Link, LinkState
 from mirage.agent.store.chain_file import folder_of_scripts
 from mirage.agent.store.protocol import Store
@@ -123,7 +123,9 @@ def link_submission(
     options = dict(submission.options)
     tag = Tag(chain.name, number, store, chain.key)
     own = {CHAIN: chain.name, LINK: str(number), TAG: str(tag)}
-    if not (spec.ready_by_job or spec.ready_command):
+    if spec.ready_by_job:
+        own[GRACE] = str(spec.grace_s)
+    elif not spec.ready_command:
         own[READY_AFTER] = str(spec.warmup_s)
     if number > 1:
         for name in (*FIRST_LINK_ONLY, "verbose"):

@@ -19,6 +19,9 @@ from mirage.agent.store.identity import LETTERS
 from mirage.errors import ConfigurationError, shown
 from mirage.job_state import MISSING
 
+GRACE = "MIRAGE_GRACE"
+"""Variable of a job: seconds from the signal to the previous job until that job is cancelled."""
+
 PREFIX = "mirage:"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _IDENTITY = rf"mirage:({NAME.pattern}):(\d{{1,9}}):([{LETTERS}]{{1,32}})\.([{LETTERS}]{{1,32}})"

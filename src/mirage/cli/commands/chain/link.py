@@ -169,16 +169,15 @@ def drain(url: str, quiet_s: int, most_s: int | None, gauges: tuple[str, ...]) -
 @click.option(
     "--signal-after",
     type=DURATION_WITH_UNIT,
-    default="2m",
-    show_default=True,
     metavar="TIME",
-    help="Signal the previous job from here if it has not left after TIME: no agent runs then.",
+    help="Signal the previous job from here if it has not left after TIME: no agent runs then.  [default: 2m, or the "
+    "grace of the chain and a minute if that is longer]",
 )
 @click.option(
     "--signal", "signal_name", default="USR2", show_default=True, metavar="NAME", help="Signal for the previous job."
 )
 @json_output
-def takeover(pattern: str | None, most_s: int, signal_after: int, signal_name: str, as_json: bool) -> None:
+def takeover(pattern: str | None, most_s: int, signal_after: int | None, signal_name: str, as_json: bool) -> None:
     """Report that this training is loaded, and wait until the previous job has saved and left.
 
     Call it when everything but the checkpoint is loaded. It prints the newest checkpoint, and returns: load that, and
@@ -190,7 +189,7 @@ def takeover(pattern: str | None, most_s: int, signal_after: int, signal_name: s
 
     from mirage.agent.chain.tag import parse_tag
     from mirage.agent.site_file import read_site_files
-    from mirage.agent.takeover import EVERY_S, TakeOver, newest_checkpoint
+    from mirage.agent.takeover import EVERY_S, TakeOver, newest_checkpoint, signal_after_s
     from mirage.real_time import real_s
 
     job = os.environ.get("SLURM_JOB_ID", "")
@@ -209,7 +208,7 @@ def takeover(pattern: str | None, most_s: int, signal_after: int, signal_name: s
         sleep,
         lambda line: click.echo(f"mirage: {line}", err=True),
         most_s=most_s if site.most_overlap_s is None else min(most_s, site.most_overlap_s),
-        signal_after_s=signal_after,
+        signal_after_s=signal_after_s(os.environ) if signal_after is None else signal_after,
         every_s=max(EVERY_S, site.least_poll_s),
         ready_file=os.environ.get("MIRAGE_READY", ""),  # of a chain without an agent
     )
