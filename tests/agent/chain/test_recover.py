@@ -22,7 +22,7 @@ from mirage.agent.store.backup import back_up, damage
 from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.errors import ConfigurationError, LeaseHeld, SlurmRefused, SlurmUnreachable, StoreError, WrongCluster
-from mirage.job_state import MISSING, JobState
+from mirage.job_state import JobState
 from mirage.slurm.records import AccountedJob, Queue, QueuedJob, Submission
 
 NOW_S = 1_790_000_040
@@ -238,7 +238,8 @@ def test_a_chain_of_a_backup_without_a_job_in_the_queue_is_paused(place: Place) 
     place.path.unlink()
     place.slurm.jobs = [place.job(102, alive, 1, JobState.PENDING)]
     place.slurm.ended = [place.accounted(101, stopped, 1, JobState.CANCELLED)]
-    place.recover()
+    done = place.recover()
+    assert [[(link.number, link.job) for link in one.links] for one in done.chains] == [[], [(1, 102)]]
     assert place.chain("alive").state is ChainState.ACTIVE
     assert place.chain("stopped").state is ChainState.PAUSED
     assert "no job of it is in the queue" in place.chain("stopped").why
@@ -259,7 +260,7 @@ def test_jobs_of_others_and_of_other_stores_are_not_polled(place: Place) -> None
         place.accounted(211, chain, 7, JobState.TIMEOUT, comment=str(replace(place.tag(chain, 7), store="anew"))),
     ]
     done = place.recover()
-    assert [link.job for link in done.chains[0].links if link.job != MISSING] == [ours.id]
+    assert [link.job for link in done.chains[0].links] == [ours.id]
     assert done.unknown == ()
 
 

@@ -42,6 +42,7 @@ class RecoveredChain:
     """A chain in the rebuilt store.
 
     Attributes:
+        links: Links with a job in the queue, in the state that the job shows.
         found: Links that only their jobs showed.
         lost: Links of which only the number is known.
     """
@@ -213,7 +214,9 @@ def _complete(store: SqlStore, chain: Chain, jobs: list[FoundJob], now_s: int) -
     summary = f"links found by their jobs: {_listed(found)}; without any trace: {_listed(lost)}"
     event = EventRecord(chain.id, 0, now_s, "recovered", summary)
     store.put_links([links[number] for number in sorted(links)], event)
-    return RecoveredChain(chain, tuple(links[number] for number in sorted(links)), tuple(found), tuple(lost))
+    alive = {job.number: job for job in jobs if job.is_alive}
+    shown = (link_from(link, alive[link.job], now_s) for _, link in sorted(links.items()) if link.job in alive)
+    return RecoveredChain(chain, tuple(shown), tuple(found), tuple(lost))
 
 
 def _gets_another(chain: Chain, links: dict[int, Link]) -> bool:

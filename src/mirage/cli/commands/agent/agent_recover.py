@@ -14,7 +14,6 @@ from mirage.cli.values import COUNT
 
 if TYPE_CHECKING:
     from mirage.agent.chain.recover import Recovery
-    from mirage.agent.model import Link
 
 
 @click.command(
@@ -40,7 +39,7 @@ def recover(from_backup: int | None, as_json: bool) -> None:
     began = f"{done.source.path.name}, of {_instant(done.source.made_s)}" if done.source else "the files of the chains"
     click.echo(f"started from {began}", err=True)
     for one in done.chains:
-        jobs = [f"link {link.number} {link.state.value} (job {link.job})" for link in one.links if _is_open(link)]
+        jobs = [f"link {link.number} {link.state.value} (job {link.job})" for link in one.links]
         lost = f"; nothing is known of links {', '.join(map(str, one.lost))}" if one.lost else ""
         spec = one.chain.spec
         copies = [path for path in (spec.submission.script, spec.later_script) if path]
@@ -55,12 +54,6 @@ def recover(from_backup: int | None, as_json: bool) -> None:
     click.echo("start the agent again: mirage agent start", err=True)
 
 
-def _is_open(link: Link) -> bool:
-    from mirage.job_state import MISSING
-
-    return link.state.value != "ended" and link.job != MISSING
-
-
 def _facts(done: Recovery) -> dict[str, Any]:
     """Returns a recovery as one JSON object."""
     source = {"file": str(done.source.path), "time": _instant(done.source.made_s)} if done.source else None
@@ -69,7 +62,7 @@ def _facts(done: Recovery) -> dict[str, Any]:
             "chain": one.chain.name,
             "state": one.chain.state.value,
             "why": one.chain.why,
-            "jobs": {link.number: link.job for link in one.links if _is_open(link)},
+            "jobs": {link.number: link.job for link in one.links},
             "found": list(one.found),
             "lost": list(one.lost),
         }
