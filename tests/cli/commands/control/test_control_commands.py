@@ -56,6 +56,15 @@ def test_check_prints_findings_and_fails_where_nothing_answers(
     assert [row["what"] for row in rows if row["level"] == "fail"] == ["controller"]
 
 
+def test_check_reads_the_file_before_it_loads_what_is_compiled(
+    cluster: ControlCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "mirage.control.check_control", raising=False)
+    Path("pools.toml").write_text("")
+    run(capsys, "check", "--config", "pools.toml", status=1)
+    assert "mirage.control.check_control" not in sys.modules
+
+
 def test_run_once_prints_what_a_controller_would_do(
     cluster: ControlCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

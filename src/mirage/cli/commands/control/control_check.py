@@ -23,9 +23,10 @@ def check(ctx: click.Context, path: Path, as_json: bool) -> None:
 
     Changes nothing. Exit status 1 if something will not work.
     """
-    from mirage.control.check_control import check_control
     from mirage.control.pools_file import read_pools
 
     pools = read_pools(path)
+    from mirage.control.check_control import check_control  # compiles where nothing is cached
+
     if print_findings(check_control(cli_context.client(), pools, cli_context.clock()), as_json):
         ctx.exit(1)
