@@ -334,6 +334,7 @@ def test_what_cannot_work_is_refused_before_anything_changes(
         ([], "which change? give options of the chain or of sbatch, or a new script"),
         (["--dry-run"], "which change?"),
         (["--never-two"], "--never-two is an option of mirage submit, and this command does not take it"),
+        (["--agentless"], "--agentless is an option of mirage submit, and this command does not take it"),
         (["--notify-gap", "5m"], "--notify-gap is for the messages of --notify; give it, too"),
         (["--unset", ""], "--unset is empty; name an option of sbatch"),
     ],

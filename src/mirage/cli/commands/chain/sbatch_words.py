@@ -117,10 +117,10 @@ def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], lis
 
 def _refuse_misspelt(name: str, ours: Collection[str]) -> None:
     """Refuses an unknown option that resembles one of ours, or is one of ``mirage submit``."""
-    from mirage.cli.commands.chain.chain_options import OPTIONS as OF_CHAINS
+    from mirage.cli.commands.chain.submit_command import submit
     from mirage.slurm.sbatch_options import OPTIONS
 
-    if name.removeprefix("--") in OF_CHAINS:
+    if any(name in option.opts for option in submit.params):
         raise click.UsageError(f"{name} is an option of mirage submit, and this command does not take it")
     near = difflib.get_close_matches(name, [*ours, *(f"--{known}" for known in OPTIONS)], n=1, cutoff=0.75)
     if near and near[0] in ours:
