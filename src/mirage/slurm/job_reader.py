@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -194,6 +194,14 @@ class JobReader:
         except SlurmError:
             return ""
         return "" if done.status else done.stdout
+
+
+def batch_process(processes: Sequence[JobProcess]) -> JobProcess | None:
+    """The process of the batch script: its shell, or a program in its place, by ``exec``."""
+    known = {process.pid for process in processes}
+    first = [process for process in processes if not process.in_step and process.parent not in known]
+    shells = [process for process in processes if process.is_batch_shell]
+    return shells[0] if shells else first[0] if len(first) == 1 else None
 
 
 def submitted_environment(variables: Mapping[str, str]) -> dict[str, str]:

@@ -139,6 +139,16 @@ def test_a_running_job_is_described_by_itself(tmp_path: Path) -> None:
     assert "--signal" in found.unknown[0]
 
 
+def test_a_program_that_has_replaced_the_batch_shell_describes_the_job(tmp_path: Path) -> None:
+    program = replace(shell_with(FROM="job"), words=("python3", "train.py"))
+    found = described(Sources(processes=[program, SRUN, step()]), tmp_path)
+    assert found.request.submission.environment["FROM"] == "job"
+    assert found.request.submission.arguments == ("a", "b"), "those of the queue"
+    assert "the queue" in next(str(one) for one in found.findings if one.what == "arguments")
+    other = described(Sources(processes=[program, replace(program, pid=80)]), tmp_path)
+    assert other.request.submission.environment["FROM"] == "here", "two programs could be it"
+
+
 def test_accounting_is_the_best_source(tmp_path: Path) -> None:
     limits = {"SLURM_RLIMIT_CORE": "0", "SLURM_RLIMIT_AS": str(2**64 - 1)}
     variables = {"FROM": "accounting", "LINES": "a", "b": "c", "SLURM_NTASKS": "3", **limits}
@@ -191,6 +201,8 @@ SRUN = JobProcess(71, 70, ("/usr/bin/srun", "x"), {}, frozenset({"INT", "TERM"})
         ([shell_with(), JobProcess(72, 70, ("python3",), {}, frozenset({"USR1"}))], "none"),
         ([shell_with(), SRUN, step("INT")], "none"),
         ([shell_with()], "none"),
+        ([replace(shell_with("USR2"), words=("python3",)), step()], "shell:USR2"),
+        ([replace(shell_with("USR2"), words=("srun", "x")), step("USR1")], "steps:USR1"),
     ],
 )
 def test_no_process_without_a_handler_gets_a_signal_that_ends_it(processes: list[JobProcess], text: str) -> None:

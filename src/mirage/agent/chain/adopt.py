@@ -22,7 +22,7 @@ from mirage.errors import ConfigurationError, RequestNotSent, SlurmRefused
 from mirage.job_state import MISSING
 from mirage.presets.detect import ScriptShape
 from mirage.slurm.backend import Backend
-from mirage.slurm.job_reader import SIGNALS, JobProcess
+from mirage.slurm.job_reader import SIGNALS, JobProcess, batch_process
 from mirage.slurm_words.states import ALIVE
 
 
@@ -71,22 +71,23 @@ def chosen_delivery(processes: Sequence[JobProcess], shape: ScriptShape, signals
         processes: The processes of the job; empty where they are unknown.
         signals: The signals to consider, the best first.
     """
-    shell = next((process for process in processes if process.is_batch_shell), None)
+    shell = batch_process(processes)
     if shell is None:
         return _by_text(shape, signals)
-    others = [p for p in processes if p is not shell and PurePath(p.words[0] if p.words else "").name != "srun"]
+    no_srun = [p for p in processes if PurePath(p.words[0] if p.words else "").name != "srun"]
+    others = [p for p in no_srun if p is not shell]
     for name in signals:
         handlers = [p for p in others if name in p.catches]
         in_steps = [p for p in handlers if p.in_step]
-        if name in shell.catches:
+        if name in shell.catches and shell in no_srun:
             deadly = [p for p in others if name not in p.catches | p.ignores]
             receivers = ALL if handlers and not deadly else SHELL
-            return Delivery(name, receivers, f"its batch shell (process {shell.pid}) has a trap for {name}")
+            return Delivery(name, receivers, f"its batch process {shell.pid} handles {name}")
         if in_steps:
             return Delivery(
-                name, STEPS, f"process {in_steps[0].pid} of a step handles {name}, its batch shell does not"
+                name, STEPS, f"process {in_steps[0].pid} of a step handles {name}, its batch process does not"
             )
-    return Delivery("", ALL, f"neither its batch shell nor a process of its steps handles {', '.join(signals)}")
+    return Delivery("", ALL, f"neither its batch process nor a process of its steps handles {', '.join(signals)}")
 
 
 def _by_text(shape: ScriptShape, signals: Sequence[str]) -> Delivery:

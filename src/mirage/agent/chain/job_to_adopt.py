@@ -17,7 +17,7 @@ from mirage.duration import format_duration
 from mirage.errors import ConfigurationError, SlurmError, SlurmRefused
 from mirage.job_state import MISSING, JobState
 from mirage.presets.keyed_state import keyed_lines, submitit_folder, with_submitit_bridge
-from mirage.slurm.job_reader import JobProcess, JobReader, StoredSubmission, submitted_environment
+from mirage.slurm.job_reader import JobProcess, JobReader, StoredSubmission, batch_process, submitted_environment
 from mirage.slurm.records import QueuedJob
 from mirage.slurm.sbatch_options import Chosen, from_environment
 from mirage.slurm.text.batch_script import directives
@@ -156,7 +156,7 @@ def describe_job(
             processes = reader.processes(number, job.row.get("BatchHost", ""), cluster)
         except SlurmError as error:
             unknown.append(f"the processes of the job, and the signals that they handle: {error}")
-    shell = next((process for process in processes if process.is_batch_shell), None)
+    shell = batch_process(processes)
     script, script_source = _script(reader, number, stored)
     raw, environment, origin = _environment(number, shell, stored, caller, source)
     if origin.startswith("this shell"):
@@ -167,7 +167,7 @@ def describe_job(
     chosen, line = _options(job, script, raw, environment, stored)
     path, arguments, exact = _command(job, shell)
     if arguments and not exact:
-        warnings.append("Slurm joins the arguments of a pending job by spaces: an argument with a space was split")
+        warnings.append("Slurm shows the arguments joined by spaces: an argument with a space was split")
     limits = {n.removeprefix(_LIMIT): int(v) for n, v in raw.items() if n.startswith(_LIMIT) and v.isdecimal()}
     umask = (shell.umask if shell else "") or raw.get("SLURM_UMASK", "") or f"{caller.umask:04o}"
     made = Caller(environment, Path(job.directory), int(umask, 8), _signed(limits) or caller.limits, BytesIO(script))
@@ -176,7 +176,7 @@ def describe_job(
     options_source = "the command line of its submission, and the queue" if line else "its #SBATCH lines, and the queue"
     findings += [
         JobFinding("script", f"{request.script_name}, {len(script.splitlines())} lines", script_source),
-        JobFinding("arguments", shlex.join(arguments) or "none", "the job's own process" if shell else "the queue"),
+        JobFinding("arguments", shlex.join(arguments) or "none", "the job's own process" if exact else "the queue"),
         JobFinding("environment", f"{len(environment)} variables", origin),
         JobFinding("options", shlex.join(_words(request.given)), options_source),
     ]
@@ -219,7 +219,10 @@ def _environment(
     """
     known = {
         ACCOUNTING: (stored.environment, "sacct --env-vars"),
-        OWN_STEP: (shell.environment if shell else {}, f"/proc of its batch shell, by srun --jobid={number} --overlap"),
+        OWN_STEP: (
+            shell.environment if shell else {},
+            f"/proc of its batch process, by srun --jobid={number} --overlap",
+        ),
     }
     for name in (source,) if source else (ACCOUNTING, OWN_STEP):
         variables, words = known.get(name, ({}, ""))
@@ -262,7 +265,7 @@ def _options(
 
 def _command(job: JobDetails, shell: JobProcess | None) -> tuple[str, tuple[str, ...], bool]:
     """Path of the script, its arguments, and whether these are exact."""
-    if shell is not None:
+    if shell is not None and shell.is_batch_shell:
         return job.command.removesuffix(" " + " ".join(shell.arguments)), shell.arguments, True
     path, *arguments = job.command.split(" ")
     return path, tuple(arguments), False
