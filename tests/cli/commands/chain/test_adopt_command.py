@@ -14,9 +14,9 @@ from mirage.agent.chain.tag import parse_tag
 from mirage.agent.model import LinkState
 from mirage.agent.store.sql_store import SqlStore
 from mirage.cli import main
-from mirage.errors import SlurmUnreachable
+from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
-from mirage.slurm.records import QueuedJob
+from mirage.slurm.records import QueuedJob, Submission
 from mirage.slurm.runner import Completed
 from tests.cli.commands.chain.conftest import NOW_S, Slurm, Type
 
@@ -120,6 +120,29 @@ def test_the_job_becomes_link_1_and_no_second_time(type_: Type, site: Site, stor
     assert "is link 1 of chain goes-on already" in type_("adopt", "41", status=1)[1]
     site.jobs = (JOB,)  # a site has replaced the comment
     assert "is link 1 of chain goes-on already" in type_("adopt", "41", status=1)[1]
+
+
+def test_one_link_has_no_successor_and_an_early_end_is_a_warning(type_: Type, site: Site) -> None:
+    printed, _ = type_("adopt", "41", "--dry-run", "--links", "1")
+    assert "job 41 is link 1, and no link follows it\n" in printed
+    assert "link 2" not in printed
+    for words in (["--dry-run"], ["--no-agent"]):
+        _, remarks = type_("adopt", "41", "--for", "5", *words)
+        assert "in 00:05:00: its first job is then ended, before its time limit; give a later end with" in remarks
+
+
+def test_options_that_slurm_would_refuse_are_a_warning(
+    type_: Type, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def refuse(submission: Submission) -> str:
+        tried.append((submission.options["nodes"], Path(submission.script).read_bytes()))
+        raise SlurmRefused("sbatch failed with status 1", "more nodes than there are")
+
+    monkeypatch.setattr(site, "test", refuse)
+    assert "would refuse the next job now: sbatch failed with" in type_("adopt", "41", "--dry-run", "-N", "9")[1]
+    assert tried == [("9", SCRIPT)]
 
 
 def test_the_number_may_come_last(type_: Type, site: Site) -> None:

@@ -397,7 +397,17 @@ def test_the_end_of_a_chain_is_printed_and_one_within_the_first_job_is_a_warning
         assert f"\nchain serve ends at {at}, in 1-00:00:00\n" in f"\n{terminal.stderr}"
         terminal.type("submit", *words, "--for", "4", "serve.sh")
         assert "mirage: warning: chain " in terminal.stderr
-        assert "in 00:04:00: within the time limit 4:00:00 of its first job, which is then ended" in terminal.stderr
+        assert (
+            "in 00:04:00: its first job is then ended, before its time limit; give a later end with --for"
+            in terminal.stderr
+        )
+
+
+def test_a_dry_run_of_one_link_has_no_next_job_and_refuses_a_name_that_is_taken(terminal: Terminal) -> None:
+    terminal.type("submit", "--no-agent", "--chain", "serve", "serve.sh")
+    assert "then, as soon as" not in terminal.type("submit", "--dry-run", "--links", "1", "serve.sh")
+    terminal.type("submit", "--dry-run", "--chain", "serve", "serve.sh", status=1)
+    assert "there is a chain 'serve' already" in terminal.stderr
 
 
 def test_an_output_in_a_missing_folder_submits_nothing(terminal: Terminal) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,12 @@ import click
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.chain_options import chain_options
 from mirage.cli.commands.chain.framework_option import AUTO, framework_option, with_preset
-from mirage.cli.commands.chain.sbatch_words import LikeSbatch, caller
+from mirage.cli.commands.chain.sbatch_words import LikeSbatch, caller, warn_of_refusal
 from mirage.cli.commands.chain.submit_command import UNKNOWN, about_end, ensure_agent, new_name, new_spec, note
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
 from mirage.cli.output import echo_outcome
 from mirage.errors import ConfigurationError, RequestNotSent, SlurmUnreachable
+from mirage.job_state import MISSING
 
 if TYPE_CHECKING:
     from mirage.agent.chain.adopt import Delivery
@@ -93,6 +95,9 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
     the command.
     """
     from mirage.agent.chain.adopt import adopt_job, adopted_spec
+    from mirage.agent.chain.create import with_scripts
+    from mirage.agent.model import Chain
+    from mirage.agent.paths import Home
     from mirage.agent.site_file import read_site_files
     from mirage.presets.detect import shape_of
     from mirage.presets.wrapper import is_shell_script, waiting_for_previous
@@ -126,10 +131,16 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
         if left is None:
             store.check_name(name)
         found = replace(found, request=request)
+        if options:
+            with tempfile.TemporaryDirectory() as folder:
+                warn_of_refusal(Chain(0, name, with_scripts(Home(Path(folder), ""), request, spec, name), now_s))
+        end_s = found.queued.end_s if found.queued.end_s != MISSING else now_s + found.queued.limit_s
+        end = about_end(words, name, spec, now_s, end_s - now_s)
         steps = _steps(found, spec, delivery, name, no_requeue=no_requeue, waits=waits)
         remarks = (*reasons, *(f"preset: {change}" for change in (applied.changes if applied else ())))
         if words["dry_run"]:
             _show(words, found, name, delivery, steps, remarks)
+            note(words, *end)
             return
         _note_findings(words, found, delivery, remarks)
         try:
@@ -147,7 +158,7 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
             )
             ctx.exit(UNKNOWN)
         try:
-            _report(words, name, found, delivery, steps, about_end(words, name, spec, now_s))
+            _report(words, name, found, delivery, steps, end)
         finally:  # the job is adopted even if printing fails
             if not words["no_agent"]:
                 ensure_agent(words, store, now_s)
@@ -272,7 +283,10 @@ def _steps(
     done = [f"scontrol update JobId={job} Comment=mirage:{name}:1:..."]
     if no_requeue:
         done.append(f"scontrol update JobId={job} Requeue=0: a requeued job would run together with its successor")
-    done.append(f"chain {name}, policy {spec.policy}; job {job} is link 1, and link 2 follows it")
+    second = "no link" if spec.links == 1 else "link 2"
+    done.append(f"chain {name}, policy {spec.policy}; job {job} is link 1, and {second} follows it")
+    if spec.links == 1:
+        return done
     if waits:
         done.append("a later link waits until the one before it has left: both would train at once")
     elif not spec.never_two:

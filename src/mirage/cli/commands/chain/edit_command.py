@@ -22,10 +22,10 @@ from mirage.cli.commands.chain.chain_options import (
 )
 from mirage.cli.commands.chain.framework_option import framework_option, with_preset
 from mirage.cli.commands.chain.list import find
-from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller
+from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, warn_of_refusal
 from mirage.cli.commands.chain.steer import cancel_jobs, check_cluster
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, is_given, json_output
-from mirage.errors import ConfigurationError, SlurmError, SlurmRefused
+from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
         if not changed and not words["replace_waiting"]:
             raise ConfigurationError(f"chain {chain.name} is like that already; nothing changes")
         if edit.options and edited and edit.script is None:
-            _warn_of_refusal(replace(chain, spec=spec))
+            warn_of_refusal(replace(chain, spec=spec))
         if words["dry_run"]:
             _report(
                 words,
@@ -237,18 +237,6 @@ def _check_links(wanted: int | None, chain: Chain, store: Store) -> None:
             f"--links {wanted}: chain {chain.name} has {max(places)} jobs already; give at least {max(places)}, or end "
             f"it with the running one: mirage chain stop --after-this-link {chain.name}"
         )
-
-
-def _warn_of_refusal(edited: Chain) -> None:
-    """Warns if Slurm would refuse the next job now; this may change until it is due."""
-    from mirage.agent.chain.submission import link_submission
-
-    try:
-        cluster.client().test(link_submission(edited, "STORE", 1, MISSING, hold=False))
-    except SlurmRefused as error:
-        click.echo(f"mirage: warning: Slurm would refuse the next job now: {error}; edit the chain again", err=True)
-    except SlurmError:  # it is tried when the job is due
-        return
 
 
 def _next_line(chain: Chain, spec: ChainSpec, script_name: str, words: Mapping[str, Any]) -> str:

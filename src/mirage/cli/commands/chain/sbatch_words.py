@@ -13,14 +13,20 @@ import click
 from click.shell_completion import CompletionItem
 
 from mirage.cli import cli_context as cluster
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, SlurmError, SlurmRefused
+from mirage.job_state import MISSING
 
 if TYPE_CHECKING:
     from mirage.agent.chain.request import Caller
+    from mirage.agent.model import Chain
     from mirage.slurm.sbatch_options import Chosen
 
 ABOUT_SBATCH = ("version", "usage")
 """Options that print information about sbatch and submit nothing."""
+
+
+OF_SUBMIT = ("agentless", "dry-run", "framework", "request-id")
+"""Options of ``mirage submit`` that are not those of a chain."""
 
 
 class LikeSbatch(click.Command):
@@ -117,10 +123,10 @@ def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], lis
 
 def _refuse_misspelt(name: str, ours: Collection[str]) -> None:
     """Refuses an unknown option that resembles one of ours, or is one of ``mirage submit``."""
-    from mirage.cli.commands.chain.submit_command import submit
+    from mirage.cli.commands.chain.chain_options import OPTIONS as OF_CHAINS
     from mirage.slurm.sbatch_options import OPTIONS
 
-    if any(name in option.opts for option in submit.params):
+    if name.removeprefix("--") in (*OF_CHAINS, *OF_SUBMIT):
         raise click.UsageError(f"{name} is an option of mirage submit, and this command does not take it")
     near = difflib.get_close_matches(name, [*ours, *(f"--{known}" for known in OPTIONS)], n=1, cutoff=0.75)
     if near and near[0] in ours:
@@ -140,6 +146,18 @@ def caller() -> Caller:
     except FileNotFoundError as error:
         raise ConfigurationError("the working directory is gone; change into one that exists") from error
     return Caller(os.environ, directory, umask, soft_limits(), script)
+
+
+def warn_of_refusal(chain: Chain) -> None:
+    """Warns if Slurm would refuse a chain's next job now; this may change until it is due."""
+    from mirage.agent.chain.submission import link_submission
+
+    try:
+        cluster.client().test(link_submission(chain, "STORE", 1, MISSING, hold=False))
+    except SlurmRefused as error:
+        click.echo(f"mirage: warning: Slurm would refuse the next job now: {error}; give other options", err=True)
+    except SlurmError:  # it is tried when the job is due
+        return
 
 
 def about_sbatch(options: Chosen) -> int | None:

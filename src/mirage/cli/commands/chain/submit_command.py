@@ -111,6 +111,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     will find out.
     """
     from mirage.agent.chain.request import read_request
+    from mirage.agent.chain.spec_check import limit_s
     from mirage.agent.site_file import read_site_files
     from mirage.slurm.sbatch_options import parse_sbatch
 
@@ -134,12 +135,13 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
         return
     spec = new_spec(words, costs.cost(), request, now_s)
     if words["dry_run"]:
-        if site.path:
-            with cluster.store(to_read=True) as store:
-                site.check_chains(store)
+        with cluster.store(to_read=True) as store:
+            site.check_chains(store)
+            if words["name"] and not words["request_id"]:
+                store.check_name(words["name"])
         name = words["name"] or new_name(words, request)
         _show_dry_run(request, spec, name, applied, as_json=words["as_json"])
-        note(words, *about_end(words, name, spec, now_s, request))
+        note(words, *about_end(words, name, spec, now_s, limit_s(request.given)))
         return
     with cluster.store() as store:
         site.check_chains(store)
@@ -277,28 +279,24 @@ def _has_end(words: Mapping[str, Any]) -> bool:
     return words["until_done"] or any(words[name] is not None for name in ("lasting", "until", "links"))
 
 
-def about_end(
-    words: Mapping[str, Any], name: str, spec: ChainSpec, now_s: int, first: Request | None = None
-) -> tuple[str, ...]:
+def about_end(words: Mapping[str, Any], name: str, spec: ChainSpec, now_s: int, first_s: int | None) -> tuple[str, ...]:
     """Returns a remark on when a chain ends, or on its having no defined end.
 
     Args:
-        first: The job that is submitted now; None for no such job.
+        first_s: Time for which the first job may still run; None where it is not known.
     """
-    from mirage.agent.chain.spec_check import limit_s
     from mirage.duration import format_duration
 
     if spec.until_s != MISSING:
         left_s = spec.until_s - now_s
         instant = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(spec.until_s))
         ends = f"chain {name} ends at {instant}, in {format_duration(left_s)}"
-        limit = limit_s(first.given) if first is not None else None
-        if first is None or limit is None or left_s >= limit:
+        if first_s is None or left_s >= first_s:
             return (ends,)
         option = "--for" if words["lasting"] is not None else "--until"
         return (
-            f"mirage: warning: {ends}: within the time limit {first.given['time']} of its first job, which is then "
-            f"ended; give a later end with {option}",
+            f"mirage: warning: {ends}: its first job is then ended, before its time limit; give a later end with "
+            f"{option}",
         )
     if _has_end(words):
         return ()
@@ -327,6 +325,7 @@ def _submitted(
         SlurmRefused: sbatch rejected the job.
     """
     from mirage.agent.chain.create import chain_of_request, create_chain
+    from mirage.agent.chain.spec_check import limit_s
 
     key = words["request_id"]
     if key and (known := chain_of_request(store, key)) is not None:
@@ -357,7 +356,7 @@ def _submitted(
             err=True,
         )
         return name, MISSING
-    note(words, *slurm.remarks.splitlines(), *about_end(words, name, spec, now_s, request))
+    note(words, *slurm.remarks.splitlines(), *about_end(words, name, spec, now_s, limit_s(request.given)))
     return name, job
 
 
@@ -438,7 +437,7 @@ def _show_dry_run(
         record: dict[str, object] = {
             "chain": name,
             "first": lines[0],
-            "next": lines[1],
+            "next": lines[1] if spec.links != 1 else None,
             "left_out": left_out,
             "sbatch": answer,
         }
@@ -449,7 +448,8 @@ def _show_dry_run(
         return
     click.echo(f"chain {name}, policy {spec.policy}")
     click.echo(f"now:   {lines[0]}")
-    click.echo(f"then, as soon as that one runs: {lines[1]}")
+    if spec.links != 1:
+        click.echo(f"then, as soon as that one runs: {lines[1]}")
     if left_out:
         click.echo(f"       with a copy of the script that lacks {' and '.join(left_out)}, for the first job only")
     for change in applied.changes if applied is not None else ():
