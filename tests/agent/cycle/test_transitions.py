@@ -360,6 +360,8 @@ def test_a_chain_with_a_used_budget_is_done() -> None:
     world = budgeted(last, hours=97)
     chain = steer(world.context, world.chain, [])
     assert (chain.state, chain.why) == (ChainState.DONE, "its budget is used up: 96.0 of 97.0 node-hours")
+    small = budgeted(last, hours=0.001)
+    assert steer(small.context, small.chain, []).why == "its budget is used up: 96.0 of 0.001 node-hours"
     assert chain.stopped_s == NOW_S - HOUR_S
     world = budgeted(last, hours=100)
     assert steer(world.context, world.chain, []).state is ChainState.ACTIVE

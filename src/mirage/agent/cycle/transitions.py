@@ -198,7 +198,7 @@ def _budget(context: CycleContext, chain: Chain) -> tuple[Budget | None, int, in
 
 
 def _node_hours(node_h: float) -> str:
-    return f"{node_h:.1f} node-hours"
+    return f"{node_h:.3g} node-hours" if 0 < node_h < 1 else f"{node_h:.1f} node-hours"
 
 
 def _is_past_end(context: CycleContext, chain: Chain) -> bool:
