@@ -118,7 +118,7 @@ def test_a_server_without_counters_is_quiet_at_zero() -> None:
 def test_an_answer_that_is_missing_counts_as_a_request() -> None:
     late = TimeoutError("late")
     assert drained(ZERO, ZERO, late, ZERO).took_s == 2 * EVERY_S + 2
-    assert drained(late, most_s=3) == Drained(1, 3.0)
+    assert drained(late, most_s=3) == Drained(1, 3.0, trouble="late")
 
 
 def test_a_server_that_refuses_connections_has_gone() -> None:

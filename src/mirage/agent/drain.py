@@ -74,11 +74,13 @@ class Drained:
         in_flight: Number of requests at the end; 0 where the server is drained or gone.
         took_s: Real seconds.
         gone: Whether the server accepts no connections any more.
+        trouble: Why the last reading had no answer; empty where it had one.
     """
 
     in_flight: int
     took_s: float
     gone: bool = False
+    trouble: str = ""
 
 
 def parse_metrics(text: str) -> dict[str, float]:
@@ -169,7 +171,7 @@ def drain(
     quiet_since_s, finished = begun_s, math.nan
     refused, in_flight = 0, 1
     while True:
-        now_s = real_s()
+        now_s, trouble = real_s(), ""
         try:
             reading = read()
             refused, in_flight = 0, reading.in_flight
@@ -181,12 +183,12 @@ def drain(
             refused += 1
             if refused >= GONE_AFTER:
                 return Drained(0, now_s - begun_s, gone=True)
-        except OSError:
-            quiet_since_s = real_s()
+        except OSError as error:
+            quiet_since_s, trouble = real_s(), str(error)
         if not refused and now_s - quiet_since_s >= quiet_s:
             return Drained(0, now_s - begun_s)
         if now_s - begun_s >= most_s:
-            return Drained(max(in_flight, 1), now_s - begun_s)
+            return Drained(max(in_flight, 1), now_s - begun_s, trouble=trouble)
         sleep(EVERY_S)
 
 

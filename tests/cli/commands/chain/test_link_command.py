@@ -177,10 +177,15 @@ def test_drain_waits_for_zero_requests_and_needs_no_chain(type_: Type, metrics: 
     assert signal.getsignal(signal.SIGUSR2) is signal.SIG_IGN, "a second warning does not end the wait"
 
 
-def test_drain_fails_at_its_longest_time(type_: Type, metrics: list[Reading]) -> None:
+def test_drain_fails_at_its_longest_time(type_: Type, metrics: list[Reading], monkeypatch: pytest.MonkeyPatch) -> None:
     metrics += [Reading(3, 1.0)]
     assert type_("link", "drain", "--at-most", "1m", status=1)[1] == (
         "mirage: error: 3 requests still in flight after 00:01:00; give a longer --at-most, or end the server now\n"
+    )
+    monkeypatch.setattr("mirage.agent.drain.read_requests", lambda *_: open("/nonexistent"))
+    assert (
+        "it is not known after 00:01:00 whether a request is in flight: [Errno 2]"
+        in type_("link", "drain", "--at-most", "1m", status=1)[1]
     )
     assert "is no URL" in type_("link", "drain", "--metrics", "here", status=1)[1]
 

@@ -134,6 +134,10 @@ def drain(url: str, quiet_s: int, most_s: int | None, gauges: tuple[str, ...]) -
         sleep=sleep,
     )
     took = format_duration(round(result.took_s))
+    if result.trouble:
+        raise MirageError(
+            f"it is not known after {took} whether a request is in flight: {result.trouble}; check --metrics"
+        )
     if result.in_flight:
         left = quantity(result.in_flight, "request")
         raise MirageError(f"{left} still in flight after {took}; give a longer --at-most, or end the server now")
