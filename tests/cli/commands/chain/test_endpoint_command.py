@@ -253,7 +253,8 @@ def test_endpoints_are_installed_listed_and_removed(type_: Type, slurm: Any, sto
     printed = type_(*words)[1]
     assert f"the agent writes {tmp_path}/up.conf from its next cycle on" in printed
     assert "no agent runs" in printed
-    type_(*words)
+    through = f"../{tmp_path.name}/up.conf"
+    type_(*(through if word == "up.conf" else word for word in words))  # the same file
     store.change_chain(1, EventRecord(1, 2, 5, "endpoint", f"{tmp_path}/up.conf points to gpu07:80"))
     (row,) = json.loads(type_("endpoint", "--list", "--json")[0])
     assert row == {
@@ -263,9 +264,10 @@ def test_endpoints_are_installed_listed_and_removed(type_: Type, slurm: Any, sto
     assert type_("endpoint", "--list")[0].splitlines()[1].split()[:4] == ["serve", "nginx", "80", f"{tmp_path}/up.conf"]
     other = type_("endpoint", "train", "--port", "80", "-o", "up.conf", "--install", status=1)[1]
     assert "follows chain serve already; mirage endpoint serve --uninstall ends that" in other
-    assert "the agent follows no endpoint of 'train'; it follows those of serve" in type_(
+    assert f"the agent follows no endpoint of 'train'; it follows {tmp_path}/up.conf of serve" in type_(
         "endpoint", "train", "--uninstall", status=1
     )[1]  # fmt: skip
+    assert json.loads(type_("endpoint", "train", "--list", "--json")[0]) == []
     assert "follows" in type_("endpoint", "serve", "--uninstall")[1]
     assert json.loads(type_("endpoint", "--list", "--json")[0]) == []
 

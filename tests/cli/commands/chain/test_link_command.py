@@ -182,11 +182,9 @@ def test_drain_fails_at_its_longest_time(type_: Type, metrics: list[Reading], mo
     assert type_("link", "drain", "--at-most", "1m", status=1)[1] == (
         "mirage: error: 3 requests still in flight after 00:01:00; give a longer --at-most, or end the server now\n"
     )
-    monkeypatch.setattr("mirage.agent.drain.read_requests", lambda *_: open("/nonexistent"))
-    assert (
-        "it is not known after 00:01:00 whether a request is in flight: [Errno 2]"
-        in type_("link", "drain", "--at-most", "1m", status=1)[1]
-    )
+    monkeypatch.setattr("mirage.agent.drain.read_requests", lambda *_: Path("/nonexistent").read_text())
+    unknown = type_("link", "drain", "--at-most", "1m", status=1)[1]
+    assert "it is not known after 00:01:00 whether a request is in flight: [Errno 2]" in unknown
     assert "is no URL" in type_("link", "drain", "--metrics", "here", status=1)[1]
 
 

@@ -100,7 +100,7 @@ def endpoint(
     if reload_ is not None and out is None:
         raise click.UsageError("--reload runs a command after changes of a file; give -o FILE")
     if listed:
-        _print_installed(as_json)
+        _print_installed(name, as_json)
         return
     if name is None:
         raise click.UsageError("Missing argument 'NAME'.")
@@ -113,7 +113,7 @@ def endpoint(
         raise click.UsageError(f"--{'watch' if watch else 'install'} needs -o FILE")
     with cluster.store() as store:
         chain = find(store, name)
-        wanted = Endpoint(chain.name, kind, port, (out or Path("-")).absolute(), reload_ or "")
+        wanted = Endpoint(chain.name, kind, port, _place(out or Path("-")), reload_ or "")
         if install:
             _install(store, wanted)
             return
@@ -165,22 +165,27 @@ def _uninstall(name: str, out: Path | None) -> None:
     from mirage.agent.background.endpoints import installed_endpoints, uninstall_endpoints
 
     home = cluster.home()
-    removed = uninstall_endpoints(home, name, out.absolute() if out else None)
+    removed = uninstall_endpoints(home, name, _place(out) if out else None)
     if not removed:
-        known = sorted({one.chain for one in installed_endpoints(home)[0]})
+        known = [f"{one.file} of {one.chain}" for one in installed_endpoints(home)[0]]
         what = f"no endpoint of {shown(name)}" + (f" in {out}" if out else "")
-        raise ConfigurationError(f"the agent follows {what}; it follows those of {', '.join(known) or 'no chain'}")
+        raise ConfigurationError(f"the agent follows {what}; it follows {', '.join(known) or 'none'}")
     for file in removed:
         click.echo(f"the agent follows {file} no longer; the file stays as it is", err=True)
 
 
-def _print_installed(as_json: bool) -> None:
-    """Prints the endpoints that the agent updates."""
+def _place(out: Path) -> Path:
+    """Returns the absolute path of a file, the same for each way to it through `..`."""
+    return out.parent.resolve() / out.name if ".." in out.parts else out.absolute()
+
+
+def _print_installed(name: str | None, as_json: bool) -> None:
+    """Prints the endpoints that the agent updates, or those of a chain."""
     from mirage.agent.background.endpoints import installed_endpoints
 
     found, unread = installed_endpoints(cluster.home())
     with cluster.store(to_read=True) as store:
-        rows = [_row(store, one) for one in found]
+        rows = [_row(store, one) for one in found if name in (None, one.chain)]
     for path, why in unread.items():
         click.echo(f"mirage: warning: {path}: {why}; remove it, and install the endpoint again", err=True)
     if as_json:
