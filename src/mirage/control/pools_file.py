@@ -223,7 +223,9 @@ def _duration_s(least_s: int, most_s: int) -> Callable[[object], int]:
     def read(value: object) -> int:
         if not isinstance(value, str):
             raise TypeError('a duration is a text, such as "30s" or "01:00:00"')
-        seconds = parse_duration_s(value)
+        seconds, word = parse_duration_s(value), value.strip()
+        if seconds and word.isdecimal():  # Slurm counts minutes, and here seconds are usual
+            raise ValueError(f'it has no unit; write "{word}s" or "{word}m"')
         if not least_s <= seconds <= most_s:
             raise ValueError(f"it is from {least_s} to {most_s} seconds")
         return seconds
