@@ -73,7 +73,9 @@ def test_a_second_job_is_out_of_memory_and_a_lost_device_ends_the_first(
     assert "local-1 1 Emulated slow: 0 of 16384 MiB, jobs -, ok" in capsys.readouterr().out
 
 
-def test_what_is_missing_is_named(gpus: str, capsys: pytest.CaptureFixture[str], train: list[str]) -> None:
+def test_what_is_missing_is_named(
+    gpus: str, capsys: pytest.CaptureFixture[str], train: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert main(["emulate", "devices", gpus]) == 1
     assert "no emulated devices in" in capsys.readouterr().err
     assert main([*train[:-1], "nowhere"]) == 1
@@ -81,3 +83,10 @@ def test_what_is_missing_is_named(gpus: str, capsys: pytest.CaptureFixture[str],
     Path(gpus, "n.gpus").touch()
     assert main(["emulate", "devices", gpus, "--lose"]) == 2
     assert "a fault needs --node and --device" in capsys.readouterr().err
+    assert main(["emulate", "devices", gpus, "--node", "n", "--device", "0"]) == 2
+    assert "--device needs a fault: --lose" in capsys.readouterr().err
+    assert main(["emulate", "devices", gpus, "--node", "n", "--device", "0", "--xid", "48", "--restore"]) == 2
+    assert "--restore removes the faults" in capsys.readouterr().err
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-")
+    assert main(train) == 1
+    assert "SLURM_JOB_NODELIST: 'n[1-' is not a host list" in capsys.readouterr().err

@@ -77,6 +77,7 @@ def test_too_large_a_batch_is_out_of_memory(toy: list[str], capsys: pytest.Captu
     [
         (["--steps", "3", "--epochs", "1"], 2, "--steps and --epochs exclude each other"),
         (["--checkpoint-s", "5"], 2, "need --resume FILE"),
+        (["--resume", "c", "--progress", "./c"], 2, "give each a file of its own"),
         (["--resume", "none/c"], 1, "there is no folder none"),
         (["--resume", "/dev/full"], 2, "/dev/full is a device, which may have no end"),
         (["--gpus", "100000"], 1, "100,000 GPUs of type slow on 33,334 nodes"),

@@ -49,6 +49,10 @@ def devices(
         raise ConfigurationError(
             f"no emulated devices in {where}; run `mirage emulate train --devices {directory}` once"
         )
+    if restore and (lose or xid or ecc):
+        raise click.UsageError("--restore removes the faults that --lose, --xid and --ecc inject; give one of them")
+    if device is not None and not (lose or xid or ecc or restore):
+        raise click.UsageError("--device needs a fault: --lose, --xid, --ecc or --restore")
     if lose or xid or ecc or restore:
         if device is None or node is None:
             raise click.UsageError("a fault needs --node and --device")

@@ -199,7 +199,10 @@ def _hold(folder: Path, step: TrainingStep) -> HeldDevices:
     if not folder.is_dir():
         raise ConfigurationError(f"{folder}: there is no such folder; make it, or name another for --devices")
     listed = os.environ.get("SLURM_JOB_NODELIST")
-    nodes = expand_hosts(listed) if listed else [f"local-{k}" for k in range(1, step.nodes + 1)]
+    try:
+        nodes = expand_hosts(listed) if listed else [f"local-{k}" for k in range(1, step.nodes + 1)]
+    except ValueError as error:
+        raise ConfigurationError(f"SLURM_JOB_NODELIST: {error}; unset it where no Slurm job runs") from error
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     numbers = [int(word) for word in visible.split(",") if word.strip().isdecimal()] or list(range(step.gpus))
     return HeldDevices.take(folder, step.card, nodes[: step.gpus], step.gpus, numbers, step.memory_mib)
@@ -213,6 +216,8 @@ def _plan(step: TrainingStep, resume: str | None, progress: str | None, wanted: 
         raise click.UsageError("--steps and --epochs exclude each other; give one of them")
     if resume is None and (wanted["checkpoint_s"] is not None or wanted["save_s"]):
         raise click.UsageError("--checkpoint-s and --save-s need --resume FILE, the file to write to")
+    if resume is not None and progress is not None and Path(resume).resolve() == Path(progress).resolve():
+        raise click.UsageError("--resume and --progress replace their files; give each a file of its own")
     resumed = None if resume is None else read_checkpoint(Path(resume), step.model)
     if resumed is not None and resumed.batch != step.batch:  # as many samples, in steps of another size
         resumed = replace(resumed, step=resumed.step * resumed.batch // step.batch, batch=step.batch)
