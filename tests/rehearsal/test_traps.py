@@ -202,6 +202,7 @@ def test_a_job_that_ends_before_the_warning_has_not_passed() -> None:
     early = run(samples=((85.0, (SHELL, TRAINER)), (95.0, ())), steps_until_s=94, saves=((94.0, 4),))
     result = judge(rehearsal(early, run(72, first=5)))
     assert (result.traps, result.passed) == ((), False)
+    assert result.way == ()
     assert result.notes == ("job 71 had ended before the warning: see /x-71.log, or give a shorter --after",)
 
 

@@ -69,7 +69,7 @@ class RehearsalResult:
         resumed: First step of the second run; −1 for none.
         lost: Steps that were computed twice; −1 where unknown.
         left: Whether the first job was there at the warning, and left before its end.
-        way: The way of the signal, one line for each hop.
+        way: The way of the signal, one line for each hop; empty where none was sent.
     """
 
     traps: tuple[Trap, ...]
@@ -148,7 +148,7 @@ def judge(rehearsal: Rehearsal) -> RehearsalResult:
     lead_s = math.ceil(max(longest_s, 0) + save_s + rehearsal.kill_wait_s) if save_s == save_s and gaps else math.nan
     return RehearsalResult(
         traps, longest_s, save_s, lead_s, saved, resumed, max(last - resumed + 1, 0) if min(last, resumed) >= 0 else -1,
-        first.warned and first.left, tuple(way_of(first)), tuple(notes),
+        first.warned and first.left, tuple(way_of(first) if first.warned else ()), tuple(notes),
     )  # fmt: skip
 
 
@@ -215,16 +215,15 @@ def _run(
             return first_s is not None and clock() >= first_s + plan.after_s
 
         waited(lambda: stepped() or _over(slurm, job), plan.first_step_s + plan.after_s)
+        left = _over(slurm, job)
         signalled_s = clock()
-        if plan.signal:
+        if plan.signal and not left:
             report(f"job {job} gets {plan.signal}, {plan.lead_s} s before its end")
             if plan.to_batch_shell:
                 slurm.signal(job, plan.signal, to_batch_shell=True)
             else:
                 slurm.signal_steps(job, plan.signal)
             left = waited(lambda: _over(slurm, job), plan.lead_s)
-        else:
-            left = _over(slurm, job)
     finally:
         killed_s = clock()
         slurm.cancel(job)  # SIGTERM to all processes, SIGKILL after KillWait: as the limit does

@@ -51,6 +51,8 @@ def test_without_slurm_it_names_where_to_go(
         ),
         (("--after", "9m", "--grace", "61s", "-t", "10"), "--after 00:09:00 and the lead of 00:01:01 are longer than"),
         (("--grace", "10m", "-t", "5"), "--grace 00:10:00 is not shorter than the time limit 5"),
+        (("--after", "5"), "'--after': '5' has no unit; write 5s or 5m"),
+        (("--grace", "10m", "-t", "5", "job.sh", "--after"), "--after after job.sh goes to the script"),
         (("--after", "UNLIMITED"), "'--after': 'UNLIMITED' never ends"),
         (("--grace", "UNLIMITED"), "'--grace': 'UNLIMITED' never ends"),
         (("--patience", "infinite"), "'--patience': 'infinite' never ends"),

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.framework_option import framework_option, with_preset
-from mirage.cli.commands.chain.sbatch_words import LikeSbatch, caller
+from mirage.cli.commands.chain.sbatch_words import LikeSbatch, caller, misplaced
 from mirage.cli.options import CONTEXT, examples, is_given, json_output
 from mirage.cli.values import LIMITED_DURATION, Duration
 from mirage.duration import format_duration
@@ -54,7 +54,7 @@ REPLACED = ("signal", "time-min", "dependency")
 )
 @click.option(
     "--after",
-    type=Duration(limited=True),
+    type=Duration(limited=True, with_unit=True),
     default="20s",
     show_default=True,
     metavar="TIME",
@@ -105,7 +105,7 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
     shape = shape_of(request.script, directory)
     own_signal, own_grace_s = request.given.get("signal"), words["grace"]
     request, applied, reasons = with_preset(ctx, words, request)
-    for line in (*request.remarks, *(reasons if applied is not None else ())):
+    for line in (*request.remarks, *misplaced(ctx, script, arguments), *(reasons if applied is not None else ())):
         click.echo(line, err=True)
     limit = limit_s(request.given)
     if own_grace_s and limit is not None and own_grace_s >= limit:
@@ -173,7 +173,8 @@ def _record(result: RehearsalResult, settings: str) -> dict[str, Any]:
 
 
 def _print(result: RehearsalResult, settings: str) -> None:
-    click.echo("the way of the signal:")
+    if result.way:
+        click.echo("the way of the signal:")
     for line in result.way:
         click.echo(f"  {line}")
     if math.isfinite(result.lead_s):
