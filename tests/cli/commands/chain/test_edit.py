@@ -136,12 +136,13 @@ def test_a_new_script_gets_a_copy_of_its_own_and_its_lines_count(
 ) -> None:
     type_("chain", "edit", "serve", "-N", "3")
     (tmp_path / "train.sh").write_text("#!/bin/bash\n#SBATCH -N 8 --begin=now+1hour\ntrain\n")
-    out, _ = type_("chain", "edit", "serve", "train.sh", "--epochs", "90")
+    out, err = type_("chain", "edit", "serve", "train.sh", "--epochs", "90", "-t5")
     assert "script: serve.sh -> train.sh" in out
+    assert "-t5 after train.sh goes to the script" in err
     assert "arguments: - -> --epochs 90" in out
     spec = chain().spec
     assert spec.submission.script == "chains/serve/script-3/train.sh", "the copies of earlier jobs stay"
-    assert (spec.submission.options, spec.submission.arguments) == ({"nodes": "3"}, ("--epochs", "90"))
+    assert (spec.submission.options, spec.submission.arguments) == ({"nodes": "3"}, ("--epochs", "90", "-t5"))
     assert (cluster.home().folder / spec.submission.script).read_text().endswith("train\n")
     assert "--begin" not in (cluster.home().folder / spec.later_script).read_text()
     type_("chain", "edit", "serve", "--unset", "nodes")

@@ -301,6 +301,7 @@ def test_offers_are_reported_with_corrected_ranges(terminal: Terminal) -> None:
         (["--compare", "--nodes", "1,many", "serve.sh"], 1, "'many' is no number of nodes"),
         (["--job", "13", "--mine"], 2, "exclude each other"),
         ([], 2, "name the job:"),
+        (["-p", "nosuch", "serve.sh", "--compare"], 1, "place it before serve.sh to give it to"),
         (["--frobnicate", "serve.sh"], 1, "unrecognized option '--frobnicate'"),
     ],
 )

@@ -22,7 +22,7 @@ from mirage.cli.commands.chain.chain_options import (
 )
 from mirage.cli.commands.chain.framework_option import framework_option, with_preset
 from mirage.cli.commands.chain.list import find
-from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, warn_of_refusal
+from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, misplaced, warn_of_refusal
 from mirage.cli.commands.chain.steer import cancel_jobs, check_cluster
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, is_given, json_output
 from mirage.errors import ConfigurationError
@@ -189,6 +189,8 @@ def _job_edit(ctx: click.Context) -> JobEdit:
     if script is None and "wrap" not in chosen:
         return JobEdit(chosen)
     text, script_name = read_script(chosen, script, caller())
+    for remark in misplaced(ctx, script, arguments):
+        click.echo(remark, err=True)
     return JobEdit(chosen, (), (text, script_name), arguments)
 
 

@@ -72,7 +72,7 @@ def misplaced(ctx: click.Context, script: str | None, arguments: tuple[str, ...]
     goes, them = ("go", "them") if len(found) > 1 else ("goes", "it")
     return (
         f"{', '.join(found)} after {script} {goes} to the script, as with sbatch; place {them} before {script} to give "
-        f"{them} to the submission",
+        f"{them} to {ctx.command_path}",
     )
 
 

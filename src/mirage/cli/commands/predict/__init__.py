@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mirage.cli import cli_context as cluster
-from mirage.cli.commands.chain.sbatch_words import LikeSbatch
+from mirage.cli.commands.chain.sbatch_words import LikeSbatch, misplaced
 from mirage.cli.options import CONTEXT, ExtensibleOption, examples, json_output, seed_option
 from mirage.cli.values import LIMITED_DURATION, Count
 from mirage.duration import format_duration
@@ -130,6 +130,8 @@ def _predict_request(
 
     model = by_accounts.AccountsModel.of(waits_model) if waits_model is not None else None
     requested = read_request(words, comparing=comparing)
+    for remark in misplaced(click.get_current_context(), requested.script or None, requested.arguments):
+        click.echo(remark, err=True)
     client = cluster.client()
     with with_advice():
         cluster.check_controller(client)
