@@ -50,9 +50,9 @@ def find(store: Store, name: str) -> Chain:
 @click.command(
     "list",
     context_settings=CONTEXT,
-    epilog=examples("mirage chain list", "mirage chain list --all --json", "mirage chain list -P -o chain,job"),
+    epilog=examples("mirage chain list", "mirage chain list --json", "mirage chain list -P -o chain,job"),
 )
-@click.option("--all", "everything", is_flag=True, help="Include chains that are done.")
+@click.option("--all", "everything", is_flag=True, help="Include chains that are done, as --json always does.")
 @click.option("-P", "--parsable2", is_flag=True, help="Separate columns by '|', without alignment.")
 @click.option("-n", "--noheader", is_flag=True, help="Omit the line of column names.")
 @click.option("-o", "--format", "columns", metavar="LIST", help=f"Columns to print: {','.join(COLUMNS)}.")
