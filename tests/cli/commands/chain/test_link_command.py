@@ -92,9 +92,16 @@ def test_a_job_that_the_queue_does_not_show_writes_its_word_and_touches_no_other
     assert inside.calls == [("update", 102, {"Comment": f"{OURS} done"})]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("MIRAGE_TAG", ""), ("MIRAGE_TAG", "mirage:serve:two"), ("SLURM_JOB_ID", "102_3")]
-)
+@pytest.mark.parametrize("value", ["", "102_3"])
+def test_a_job_without_slurms_variables_is_named(
+    type_: Type, inside: Any, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", value)
+    assert f"SLURM_JOB_ID is '{value}', no number of a job: run" in type_("link", "ready", status=1)[1]
+    assert inside.calls == []
+
+
+@pytest.mark.parametrize(("name", "value"), [("MIRAGE_TAG", ""), ("MIRAGE_TAG", "mirage:serve:two")])
 def test_a_word_outside_a_job_of_a_chain_is_refused(
     type_: Type, inside: Any, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
@@ -182,9 +189,9 @@ def test_drain_fails_at_its_longest_time(type_: Type, metrics: list[Reading], mo
     assert type_("link", "drain", "--at-most", "1m", status=1)[1] == (
         "mirage: error: 3 requests still in flight after 00:01:00; give a longer --at-most, or end the server now\n"
     )
-    monkeypatch.setattr("mirage.agent.drain.read_requests", lambda *_: Path("/nonexistent").read_text())
+    monkeypatch.setattr("mirage.agent.drain.read_requests", lambda *_: Path("/dev/null/metrics").read_text())
     unknown = type_("link", "drain", "--at-most", "1m", status=1)[1]
-    assert "it is not known after 00:01:00 whether a request is in flight: [Errno 2]" in unknown
+    assert "it is not known after 00:01:00 whether a request is in flight: [Errno 20]" in unknown
     assert "is no URL" in type_("link", "drain", "--metrics", "here", status=1)[1]
 
 

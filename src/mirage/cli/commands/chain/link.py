@@ -11,7 +11,7 @@ from mirage.cli import cli_context as cluster
 from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.values import DURATION_WITH_UNIT
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
     from mirage.agent.chain.tag import Tag
@@ -261,7 +261,11 @@ def _own() -> tuple[QueuedJob | None, Tag]:
     if job.isdecimal():
         own = next((one for one in cluster.client().observe().jobs if one.id == int(job)), None)
     tag = (parse_tag(own.comment) if own is not None else None) or from_environment
-    if tag is None or not job.isdecimal():  # an adopted job has its tag in its comment only
+    if tag is not None and not job.isdecimal():
+        raise ConfigurationError(
+            f"SLURM_JOB_ID is {shown(job)}, no number of a job: run this in the job, with the variables of Slurm"
+        )
+    if tag is None:  # an adopted job has its tag in its comment only
         raise ConfigurationError(
             "this is not a job of a chain: neither MIRAGE_TAG nor the comment of the job SLURM_JOB_ID shows one; "
             "submit it with `mirage submit`, or `mirage adopt` it"
