@@ -238,6 +238,16 @@ def test_descendants_of_the_job_are_its_processes_whatever_their_environment() -
     assert 2**30 not in own, "the number of a process that is gone may come again"
 
 
+@pytest.mark.parametrize("home", ["agent", "lab/mirage-home"])
+def test_files_of_the_agent_and_of_a_private_slurm_are_not_those_of_the_job(tmp_path: Path, home: str) -> None:
+    record = tmp_path / "home" / home / "rehearsals" / "job.sh-1" / "record.4"
+    for path in (record, tmp_path / "home" / home.partition("/")[0] / "log", tmp_path / "home" / "log" / "a.pt"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (tmp_path / "link").symlink_to(tmp_path / "home")
+    assert list(observer.files_below(str(tmp_path / "link"), "", str(record))) == ["log/a.pt"]
+
+
 def test_a_log_that_grows_at_every_step_is_no_checkpoint() -> None:
     growing = tuple(FileChange(86.0 + k, "metrics.jsonl", 10 * k) for k in range(17))
     assert saved_step(run(files=growing)) == -1

@@ -36,7 +36,7 @@ def main(words: list[str]) -> None:
     shown: list[Any] = []
     with open(record, "a", encoding="utf-8") as out:
         out.write(json.dumps({"time_s": 0, "shell": int(shell), "output": output}) + "\n")
-    files: dict[str, tuple[int, int, int]] = files_below(".", output)
+    files: dict[str, tuple[int, int, int]] = files_below(".", output, record)
     place, rest = os.path.getsize(output) if os.path.isfile(output) else 0, b""  # it may hold that of an earlier job
     while True:
         now_s = time.clock_gettime(time.CLOCK_REALTIME)
@@ -45,7 +45,7 @@ def main(words: list[str]) -> None:
         if processes != shown:
             entries.append({"processes": processes})
             shown = processes
-        found = files_below(".", output)
+        found = files_below(".", output, record)
         for path in found.keys() | files.keys():
             if found.get(path) != files.get(path):
                 size, _, inode = found.get(path, (-1, 0, 0))
@@ -116,11 +116,14 @@ def _names(mask: str) -> list[str]:
     return [name for name in SIGNALS if bits >> (getattr(signal, f"SIG{name}") - 1) & 1]
 
 
-def files_below(folder: str, output: str) -> dict[str, tuple[int, int, int]]:
+def files_below(folder: str, output: str, record: str) -> dict[str, tuple[int, int, int]]:
     """Size, time and inode of the files below a folder.
 
-    The job's output and hidden files of Mirage are left out.
+    The job's output and Mirage's own files are left out: hidden ones, the agent's folder, and a private Slurm.
     """
+    own = os.path.realpath(os.path.join(record, "..", "..", ".."))
+    own = os.path.dirname(own) if os.path.basename(own) == "mirage-home" else own
+    own = os.path.relpath(own, os.path.realpath(folder))
     found: dict[str, tuple[int, int, int]] = {}
     folders = [(folder, 0)]
     while folders and len(found) < FILES:
@@ -132,7 +135,8 @@ def files_below(folder: str, output: str) -> dict[str, tuple[int, int, int]]:
         for entry in entries:
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    if depth < DEPTH and not entry.name.startswith((".", "__pycache__")):
+                    hidden = entry.name.startswith((".", "__pycache__")) or os.path.relpath(entry.path, folder) == own
+                    if depth < DEPTH and not hidden:
                         folders.append((entry.path, depth + 1))
                 elif os.path.abspath(entry.path) != output and not entry.name.startswith(".mirage"):
                     facts = entry.stat()

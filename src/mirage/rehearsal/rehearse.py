@@ -113,7 +113,7 @@ def rehearse(
         first = _run(slurm, own, plan, folder, kill_wait_s, report, clock, check)
         output = Path(first.output)
         before = output.read_bytes() if output.is_file() else b""
-        foreign = _foreign(Path(submission.directory), first, clock)
+        foreign = _foreign(Path(submission.directory), first, folder / "record", clock)
         second_plan = replace(plan, signal="", after_s=STEPS_S)
         second = _run(slurm, own, second_plan, folder, kill_wait_s, report, clock, check)
     same = first.output == second.output and output.is_file()
@@ -256,11 +256,11 @@ def _over(slurm: SlurmClient, job: int) -> bool:
     return all(found.state not in UNFINISHED for found in slurm.observe_jobs([job]))
 
 
-def _foreign(directory: Path, first: ObservedRun, clock: Callable[[], float]) -> tuple[FileChange, ...]:
+def _foreign(directory: Path, first: ObservedRun, record: Path, clock: Callable[[], float]) -> tuple[FileChange, ...]:
     """Changes of files while no run is there."""
-    before = observer.files_below(str(directory), first.output)
+    before = observer.files_below(str(directory), first.output, str(record))
     wait_until(lambda: False, GAP_S, GAP_S)
-    after = observer.files_below(str(directory), first.output)
+    after = observer.files_below(str(directory), first.output, str(record))
     changed = [path for path in after if before.get(path) != after[path]]
     return tuple(FileChange(clock(), path, after[path][0], after[path][2]) for path in changed)
 
