@@ -78,7 +78,7 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
     shows the way of the signal, and names the trap where it fails.
 
     Both jobs write checkpoints where the script does: give it an output folder of its own. MIRAGE_REHEARSAL=1 is in
-    their environment.
+    their environment; the variables of a chain, such as MIRAGE_CHAIN and MIRAGE_LINK, are not.
 
     Exit status: 0 it left in time and resumed, 1 a trap was found or the resume is not proven, 2 wrong usage.
     """
