@@ -106,7 +106,7 @@ def test_the_terminal(played: tuple[GpuOutcome, GpuLog]) -> None:
     print_rows([outcome.row], console)
     print_story(story_of(log, 0), console)
     text = console.export_text()
-    assert re.search(r"by/hand +fifo +1\.67 +2\.00 +0\.33 +2\.00 +12\.0\n", text)
+    assert re.search(r"hand +fifo +1\.67 +2\.00 +0\.33 +2\.00 +12\.0\n", text)
     assert re.search(r"^3,600 +done +new-1:4", text, re.M)
 
 

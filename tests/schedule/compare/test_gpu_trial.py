@@ -131,7 +131,7 @@ def test_types_on_which_a_model_does_not_run_do_not_count(tmp_path: Path) -> Non
         trial = GpuTrial(str(tmp_path / "w.csv"), SchedulerText.of("fifo"))
         _, failure = begin(replace(setting, one_kind=one_kind))(trial)
         assert isinstance(failure, TrialFailure)
-        assert f"w: job 'a' needs 5 GPUs, but there are 4 of {alike} on which toy runs; give --skip" in str(failure)
+        assert f"w.csv: job 'a' needs 5 GPUs, but there are 4 of {alike} on which toy runs; give --skip" in str(failure)
 
 
 def test_a_job_of_a_pool_fits_on_one_kind_of_its_pool() -> None:
@@ -155,14 +155,14 @@ def test_the_first_jobs_of_a_file_are_played_later(tmp_path: Path) -> None:
     part = read(GpuSetting(CLUSTER, first_jobs=2, later_s=7.5), str(path), profiles)
     assert (part.jobs.submit_s.tolist(), part.jobs.run_s.tolist()) == ([7.5, 17.5], [5, 6])
     assert part.left_out == {"no run time or no GPU (of the whole file)": 1}
-    assert part.name == whole.name == f"{tmp_path.name}/w"
+    assert part.path == whole.path == str(path)
 
 
 @pytest.mark.parametrize("row", ["a,1e17,100,1", "a,0,1e16,1"])
 def test_times_that_cannot_be_resolved_are_refused(tmp_path: Path, row: str) -> None:
     path = tmp_path / "w.csv"
     path.write_text(f"job_id,submit_s,run_s,gpus\n{row}\n")
-    with pytest.raises(ConfigurationError, match=r"w: job 'a' is submitted at .* all times must be below 1e\+10 s"):
+    with pytest.raises(ConfigurationError, match=r"w\.csv: job 'a' is submitted .* times must be below 1e\+10 s"):
         read(GpuSetting(CLUSTER), str(path), no_profiles(CLUSTER))
 
 

@@ -106,7 +106,7 @@ def test_models_have_costs_of_their_own(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as refused:
         compare([str(tmp_path / "w.csv")], ["fifo"], setting)
     assert str(refused.value) == (
-        f"{tmp_path.name}/w: the measured speeds of its jobs include the cost of restarts; leave out --restart-s, "
+        f"{tmp_path}/w.csv: the measured speeds of its jobs include the cost of restarts; leave out --restart-s, "
         "--save-s, or change models.toml if the speeds are a folder of profiles"
     )
     compare([str(tmp_path / "w.csv")], ["fifo"], replace(setting, preemption_costs=PreemptionCosts()))
@@ -199,7 +199,7 @@ def test_the_costs_of_a_workload_of_gangs_are_those_of_its_columns(
 @pytest.mark.parametrize(
     ("costs", "message"),
     [
-        ({"restart_s": 5.0}, "gangs: its jobs have their own restart_s; leave out --restart-s"),
+        ({"restart_s": 5.0}, "gangs.csv: its jobs have their own restart_s; leave out --restart-s"),
         ({"save_s": 5.0}, "own save_s; leave out --save-s"),
         ({"checkpoint_s": 5.0}, "own checkpoint_every_s; leave out --checkpoint-s"),
     ],

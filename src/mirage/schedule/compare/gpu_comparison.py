@@ -13,8 +13,8 @@ from mirage.schedule.compare.gpu_comparison_row import GpuComparisonRow, mean_ro
 from mirage.schedule.compare.gpu_trial import GpuOutcome, GpuSetting, GpuTrial, begin, errors_in_one_line, read
 from mirage.schedule.compare.inference_demand import DAILY
 from mirage.schedule.compare.scheduler_text import SchedulerText
+from mirage.schedule.compare.workload_names import workload_names
 from mirage.schedule.workload.gpu_workload import read_any_profiles
-from mirage.schedule.workload.workload_names import workload_names
 from mirage.study.executors.executor import Executor
 from mirage.study.journal import TrialJournal
 from mirage.study.play_trials import Progress, play_trials

@@ -22,6 +22,7 @@ from mirage.schedule.compare.preemption_costs import PreemptionCosts
 from mirage.schedule.compare.request_load import RequestLoad, read_request_load
 from mirage.schedule.compare.run_time_predictions import with_predictions
 from mirage.schedule.compare.scheduler_text import SchedulerText
+from mirage.schedule.compare.workload_names import workload_name
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.gpu_log import GpuLog
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
@@ -201,7 +202,7 @@ def play(setting: GpuSetting, workload: GpuWorkload, scheduler: SchedulerText) -
     """
     if scheduler.spec.one_kind and (workload.jobs.types != ALL_TYPES).any():
         raise ConfigurationError(
-            f"{workload.name}: its jobs name GPU types, which {scheduler.name} cannot respect; remove the column "
+            f"{workload.path}: its jobs name GPU types, which {scheduler.name} cannot respect; remove the column "
             "gpu_types, or choose another scheduler"
         )
     if scheduler.spec.one_kind and (setting.cluster.gpus_for_one() > 1).any():
@@ -238,7 +239,7 @@ def play(setting: GpuSetting, workload: GpuWorkload, scheduler: SchedulerText) -
     found = measures(log, setting.window_s)
     policy_ms, policy_p95_ms = policy_times_ms(simulation.policy_s, getattr(made, "round_s", None))
     row = GpuComparisonRow(
-        workload=workload.name,
+        workload=workload_name(workload.path),
         scheduler=scheduler.text,
         mean_jct_s=found.mean_jct_s,
         p99_jct_s=found.p99_jct_s,
@@ -314,14 +315,14 @@ def read(setting: GpuSetting, path: str, profiles: Profiles) -> GpuWorkload:
         workload = replace(workload, jobs=workload.jobs[: setting.first_jobs], left_out=left_out)
     workload = replace(workload, jobs=assumed(workload.jobs, setting))
     workload = fitting(workload, setting)
-    setting.preemption_costs.check(workload.name, workload.jobs)
-    jobs = with_predictions(workload.name, workload.jobs, setting.prediction_error, setting.seed)
+    setting.preemption_costs.check(workload.path, workload.jobs)
+    jobs = with_predictions(workload.path, workload.jobs, setting.prediction_error, setting.seed)
     jobs = replace(jobs, submit_s=jobs.submit_s + setting.later_s)
-    _check_times(workload.name, jobs)
+    _check_times(workload.path, jobs)
     if setting.window_s is not None and not submitted_in(jobs.submit_s, setting.window_s).any():
         begin, end, last = (format_duration(int(time_s)) for time_s in (*setting.window_s, jobs.submit_s[-1]))
         raise ConfigurationError(
-            f"{workload.name}: no job is submitted between {begin} and {end}; the last one is at {last}: give another "
+            f"{workload.path}: no job is submitted between {begin} and {end}; the last one is at {last}: give another "
             "--window"
         )
     return replace(workload, jobs=jobs)
@@ -367,12 +368,12 @@ def fitting(workload: GpuWorkload, setting: GpuSetting) -> GpuWorkload:
         k = int(np.flatnonzero(impossible)[0])
         for_model = "" if jobs.model[k] == LINEAR else f" on which {jobs.models[jobs.model[k]]} runs"
         raise ConfigurationError(
-            f"{workload.name}: job {jobs.name[k]!r} needs {quantity(int(jobs.min_gpus[k]), 'GPU')}, but there are "
+            f"{workload.path}: job {jobs.name[k]!r} needs {quantity(int(jobs.min_gpus[k]), 'GPU')}, but there are "
             f"{most[k]} of {alike}{for_model}; give --skip-impossible to leave such jobs out, or a larger cluster"
         )
     if impossible.all():
         raise ConfigurationError(
-            f"{workload.name}: no job fits on the {quantity(int(most.max()), 'GPU')} of {alike}; give a larger cluster"
+            f"{workload.path}: no job fits on the {quantity(int(most.max()), 'GPU')} of {alike}; give a larger cluster"
         )
     jobs = replace(jobs, gpus=np.minimum(jobs.gpus, most), max_gpus=np.minimum(jobs.max_gpus, most))
     retained = jobs[~impossible]

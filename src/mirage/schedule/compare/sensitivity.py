@@ -32,7 +32,7 @@ from mirage.schedule.compare.gpu_comparison_row import GpuComparisonRow
 from mirage.schedule.compare.gpu_trial import GpuOutcome, GpuSetting, GpuTrial, begin
 from mirage.schedule.compare.inference_demand import DAILY
 from mirage.schedule.compare.scheduler_text import SchedulerText
-from mirage.schedule.workload.workload_names import workload_names
+from mirage.schedule.compare.workload_names import workload_names
 from mirage.study.executors.executor import Executor
 from mirage.study.executors.work_codec import sent_to_jobs
 from mirage.study.intervals import Interval, student_quantile

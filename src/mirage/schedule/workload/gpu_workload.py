@@ -17,7 +17,6 @@ from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.speeds.profiles import Profiles, no_profiles, read_profiles, types_in_profiles
 from mirage.schedule.workload import gang_csv, gavel_trace, philly_csv, sia_csv
 from mirage.schedule.workload.gpu_jobs import GpuJobs
-from mirage.schedule.workload.workload_names import workload_name
 from mirage.schedule.workload.workload_rows import read_text, table_rows
 from mirage.trace.read_trace import Trace, read_trace
 from mirage.trace.table import JobTable
@@ -28,14 +27,14 @@ class GpuWorkload:
     """A workload read from a file.
 
     Attributes:
-        name: Folder and name of its file, without ending.
+        path: Its file, as named in messages.
         jobs: The jobs.
         profiles: The speeds of their models.
         left_out: Number of jobs left out, by reason.
         notes: Remarks on the file.
     """
 
-    name: str
+    path: str
     jobs: GpuJobs
     profiles: Profiles
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -109,7 +108,7 @@ def read_workload(
         jobs = gavel_trace.read_gavel_trace(rows, profiles, cluster)
     else:
         jobs, left_out, notes = read_job_table(file, gpus_per_node)
-    return GpuWorkload(workload_name(file), jobs, profiles, left_out, notes)
+    return GpuWorkload(file, jobs, profiles, left_out, notes)
 
 
 def _kind(path: str) -> str:

@@ -64,7 +64,7 @@ def run(
     named = SchedulerText.of(scheduler)
     setting = setting.under([named])
     jobs = read(setting, workload, read_any_profiles(setting.profiles, setting.cluster))
-    report_left_out(jobs.left_out.items(), jobs.notes, jobs.name)
+    report_left_out(jobs.left_out.items(), jobs.notes, jobs.path)
     job = None if explain is None else job_number(jobs, explain)
     outcome, log = play(setting, jobs, named)
     story = None if job is None else story_of(log, job)

@@ -1,4 +1,4 @@
-"""Names of workloads: the file name without ending, with enough folders to be unique."""
+"""Names of workloads: the file name without ending, with folders to be unique."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mirage.errors import ConfigurationError
-
-FOLDERS = 1
-"""Minimum number of folders in a name, as files are often called ``workload-1.csv``."""
+from mirage.schedule.compare.gpu_comparison_row import MEAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,32 +16,31 @@ class _Name:
     """A name that can still get more folders."""
 
     path: Path
-    folders: int = FOLDERS
+    folders: int = 0
     ending: bool = False
 
     def __str__(self) -> str:
         stem = self.path.name if self.ending else self.path.name.removesuffix(".gz").rsplit(".", 1)[0]
-        return "/".join([*self.path.parent.parts[1:][-self.folders :], stem])
+        parts = self.path.parent.parts[1:]
+        return "/".join([*parts[max(len(parts) - self.folders, 0) :], stem])
 
 
 def workload_name(path: str) -> str:
-    """The name of a single workload.
-
-    It is ``sia_philly/workload-1`` for ``…/sia_philly/workload-1.csv``.
-    """
-    return str(_Name(_absolute(path)))
+    """The name of a single workload, ``workload-1`` for ``sia_philly/workload-1.csv``."""
+    return workload_names([path])[0]
 
 
 def workload_names(paths: Sequence[str]) -> tuple[str, ...]:
     """Unique names of workloads.
 
-    Files with the same name get more folders; those in one folder get their ending.
+    Files with the same name get their folders; those in one folder, and ``mean``, get their ending.
 
     Raises:
         ConfigurationError: A file is given twice, possibly by a link.
     """
     _refuse_twice(paths)
     names = [_Name(_absolute(path)) for path in paths]
+    names = [replace(name, ending=str(name) == MEAN) for name in names]
     while alike := _alike(names):
         for group in alike:
             in_one_folder = len({names[k].path.parent for k in group}) == 1

@@ -7,23 +7,25 @@ from pathlib import Path
 import pytest
 
 from mirage.errors import ConfigurationError
-from mirage.schedule.workload.workload_names import workload_name, workload_names
+from mirage.schedule.compare.workload_names import workload_name, workload_names
 
 
 @pytest.mark.parametrize(
     ("paths", "names"),
     [
-        (["/d/a/w.csv"], ["a/w"]),
+        (["/d/a/w.csv"], ["w"]),
+        (["/d/a/w.csv", "/d/a/v.csv.gz"], ["w", "v"]),
         (["/d/a/w.csv", "/d/b/w.csv.gz"], ["a/w", "b/w"]),
-        (["/x/a/w.csv", "/y/a/w.csv", "/y/a/v.csv"], ["x/a/w", "y/a/w", "a/v"]),
+        (["/x/a/w.csv", "/y/a/w.csv", "/y/a/v.csv"], ["x/a/w", "y/a/w", "v"]),
         (["/x/p/a/w.csv", "/y/p/a/w.csv"], ["x/p/a/w", "y/p/a/w"]),
-        (["/d/a/w.csv", "/d/a/w.csv.gz", "/d/a/w.swf"], ["a/w.csv", "a/w.csv.gz", "a/w.swf"]),
+        (["/d/a/w.csv", "/d/a/w.csv.gz", "/d/a/w.swf"], ["w.csv", "w.csv.gz", "w.swf"]),
         (["/a/w.csv", "/x/a/w.csv"], ["a/w", "x/a/w"]),
         (["/x/a/w.csv", "/y/a/w.csv", "/y/a/w.swf"], ["x/a/w", "y/a/w.csv", "y/a/w.swf"]),
         (["/w.csv", "/d/w.csv"], ["w", "d/w"]),
+        (["/d/mean.csv", "/d/w.csv"], ["mean.csv", "w"]),
     ],
 )
-def test_names_get_as_many_folders_as_make_them_unique(paths: list[str], names: list[str]) -> None:
+def test_names_get_folders_only_where_they_need_them(paths: list[str], names: list[str]) -> None:
     assert list(workload_names(paths)) == names
     assert workload_name(paths[0]) == workload_names(paths[:1])[0]
 
@@ -45,4 +47,4 @@ def test_links_to_different_files_have_their_own_names(tmp_path: Path) -> None:
         (tmp_path / folder / "w.csv").touch()
         (tmp_path / f"{folder}.csv").symlink_to(Path(folder) / "w.csv")
     links = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
-    assert workload_names(links) == (f"{tmp_path.name}/a", f"{tmp_path.name}/b")
+    assert workload_names(links) == ("a", "b")
