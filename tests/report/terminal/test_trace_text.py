@@ -38,6 +38,11 @@ def printed(trace: Trace, width: int) -> list[str]:
     return out.getvalue().splitlines()
 
 
+def test_the_names_of_columns_are_no_record(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("job_id,nodes\n1,2\n2,3\n")
+    assert printed(read_trace(tmp_path / "t.csv"), 300)[0].endswith("  csv, 2 records: 2 jobs, 0 steps, 0 skipped")
+
+
 def test_the_whole_of_it(trace: Trace) -> None:
     lines = printed(trace, 110)
     bars = lines.pop(23)

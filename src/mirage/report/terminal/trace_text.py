@@ -40,8 +40,9 @@ def print_trace(trace: Trace, statistics: TraceStatistics, console: Console | No
     """Prints the summary of a trace as wide as the terminal; fixed width without one."""
     console = console or plain_console()
     report = trace.report
+    lines = report.lines - (report.header + report.comment + report.blank if report.unit == "record" else 0)
     what = (
-        f"  {report.format}, {quantity(report.lines, report.unit)}: {quantity(report.jobs, 'job')}, "
+        f"  {report.format}, {quantity(lines, report.unit)}: {quantity(report.jobs, 'job')}, "
         f"{quantity(report.steps, 'step')}"
     )
     merged = f", {report.merged:,} merged" if report.merged else ""
