@@ -7,6 +7,7 @@ import lzma
 import re
 import sys
 import tarfile
+import zipfile
 from functools import partial
 
 import pytest
@@ -66,12 +67,16 @@ def test_content_that_is_no_trace(tmp_path, content):
         read_trace(tmp_path / "x")
 
 
-def test_a_tar_archive_is_named(tmp_path):
+def test_an_archive_is_named(tmp_path):
     (tmp_path / "sacct.txt").write_bytes(SACCT)
     with tarfile.open(tmp_path / "sacct.tar.gz", "w:gz") as archive:
         archive.add(tmp_path / "sacct.txt", "sacct.txt")
     with pytest.raises(TraceError, match="it is a tar archive; unpack it"):
         read_trace(tmp_path / "sacct.tar.gz")
+    with zipfile.ZipFile(tmp_path / "sacct.zip", "w") as archive:
+        archive.write(tmp_path / "sacct.txt", "sacct.txt")
+    with pytest.raises(TraceError, match="it is a zip archive; unpack it"):
+        read_trace(tmp_path / "sacct.zip")
 
 
 @pytest.mark.parametrize("content", [b"JobID|State\r1|COMPLETED\r", b"job_id,submit_s\r1,5\r"])

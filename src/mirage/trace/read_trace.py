@@ -182,7 +182,7 @@ def reader_spec(name: str) -> TraceReaderSpec:
     return _REGISTRY.spec(name)
 
 
-_SACCT_HEADER = re.compile(r"(^|\W)JobID(Raw)?[^\w\s]", re.IGNORECASE)
+_SACCT_HEADER = re.compile(r"(^|\W)JobID(Raw)?([^\w\s]|\t)", re.IGNORECASE)
 
 _HEAD_BYTES = 65_536
 
@@ -295,15 +295,27 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
         return "schedule"
     if foreign:
         return foreign[0]
-    hint = "name one, make the file with sacct -P or sacct --json, or map the columns of a CSV (--columns)"
+    raise UnknownFormat(
+        f"{path}:1: looks like none of the known formats ({', '.join(known_formats())}); {_hint(lines, first)}"
+    )
+
+
+def _hint(lines: Sequence[str], cells: Sequence[str]) -> str:
+    """What to do with text of an unknown format, by its lines and the cells of the first."""
     if lines and _SACCT_HEADER.search(lines[0]):
-        hint = "if sacct wrote it, name the delimiter that was used"
-    raise UnknownFormat(f"{path}:1: looks like none of the known formats ({', '.join(known_formats())}); {hint}")
+        return "if sacct wrote it, name the delimiter that was used"
+    if len(cells) > 1:
+        return "if sacct wrote it, it needs the field JobID; if it has no header, list its fields with --fields"
+    return "name one, make the file with sacct -P or sacct --json, or map the columns of a CSV (--columns)"
 
 
 def _refuse_archive(data: bytes, path: str) -> None:
-    if data[257:262] == b"ustar":
-        raise UnknownFormat(f"{path}:1: it is a tar archive; unpack it (tar -xf FILE) and name a file of it")
+    for kind, unpack, found in (
+        ("tar", "tar -xf", data[257:262] == b"ustar"),
+        ("zip", "unzip", data.startswith(b"PK\x03\x04")),
+    ):
+        if found:
+            raise UnknownFormat(f"{path}:1: it is a {kind} archive; unpack it ({unpack} FILE) and name a file of it")
 
 
 def _beginnings() -> Iterator[tuple[str, bytes]]:

@@ -111,25 +111,33 @@ COMPLAINTS = [
     ("sacct-json", '{"meta": {}, "job": []}', ':1: no list "jobs" in this JSON; make it with sacct --json'),
     ("sacct-json", '{"jobs": {}}', ':1: no list "jobs" in this JSON; make it with sacct --json'),
     # SWF
-    ("swf", f"{SWF_ROW}\n1 2 3", ":2: not eighteen fields: 3 fields; -1 stands for what is not known"),
+    ("swf", f"{SWF_ROW}\n1 2 3", ":2: not eighteen fields: 3 fields; in SWF, -1 stands for what is not known"),
     (
         "swf",
         f"{SWF_ROW} 7\n{SWF_ROW}",
-        ":2: not as many fields: 18 fields instead of 19 as in the first line; -1 stands for what is not known",
+        ":2: not as many fields: 18 fields instead of 19 as in the first line; in SWF, -1 stands for what is not known",
     ),
     (
         "swf",
         SWF_ROW.replace("60", "long"),
-        ":1: not a number: field 9 is 'long'; -1 stands for what is not known",
+        ":1: not a number: field 9 is 'long'; in SWF, -1 stands for what is not known",
     ),
     (
         "swf",
         SWF_ROW.replace("60", str(2**40)),
         f":1: number out of range: field 9 is '{2**40}'; expected less than {2**40}",
     ),
-    ("swf", SWF_ROW.replace("60", "6_0"), ":1: not a number: field 9 is '6_0'; -1 stands for what is not known"),
+    (
+        "swf",
+        SWF_ROW.replace("60", "6_0"),
+        ":1: not a number: field 9 is '6_0'; in SWF, -1 stands for what is not known",
+    ),
     ("sacct-json", "[5]", ":1: not a record of sacct: 5; make it with sacct --json"),
-    ("swf", SWF_ROW.replace("60", "nan"), ":1: not a number: field 9 is 'nan'; -1 stands for what is not known"),
+    (
+        "swf",
+        SWF_ROW.replace("60", "nan"),
+        ":1: not a number: field 9 is 'nan'; in SWF, -1 stands for what is not known",
+    ),
 ]
 
 
@@ -154,7 +162,7 @@ def test_fields_without_a_job_s_number(tmp_path: Path) -> None:
     path.write_text("1|2\n")
     with pytest.raises(TraceError) as refused:
         read_trace(path, format="sacct", fields=["User%20", "State"])
-    assert str(refused.value) == f"{path}:1: the fields User%20,State hold no JobID; name it too"
+    assert str(refused.value) == f"{path}:1: the fields User%20,State hold no JobID; name all, separated by commas"
 
 
 @pytest.mark.parametrize(
@@ -165,6 +173,11 @@ def test_fields_without_a_job_s_number(tmp_path: Path) -> None:
             "name one, make the file with sacct -P or sacct --json, or map the columns of a CSV (--columns)",
         ),
         ("JobID;State\n1;FAILED\n", "if sacct wrote it, name the delimiter that was used"),
+        ("JobID\tState\n1\tFAILED\n", "if sacct wrote it, name the delimiter that was used"),
+        (
+            "User|State\nann|FAILED\n",
+            "if sacct wrote it, it needs the field JobID; if it has no header, list its fields with --fields",
+        ),
     ],
 )
 def test_content_of_no_known_format(tmp_path: Path, text: str, hint: str) -> None:

@@ -72,7 +72,9 @@ def _complaint(table: JobTable, row: int) -> LineError:
         if value < MISSING:
             return LineError("negative time", f"{name} is {value}", "leave out what is not known")
         if value > largest:
-            return LineError("time out of range", f"{name} is {value}", "instants lie between 1970 and 2100")
+            return LineError(
+                "time out of range", f"{name} is {value}", "instants lie between 1970 and 2100; check the unit"
+            )
     for name in _COUNTS:
         if (value := int(getattr(table, name)[row])) < MISSING:
             return LineError("negative count", f"{name} is {value}", "leave out what is not known")

@@ -102,7 +102,8 @@ class _Header:
         self.names = XDMOD_FIELDS if fields is None else fields
         self.trails = len(line.split(delimiter)) == len(self.names) + 1 and line.endswith(delimiter)
         if fields is not None and not IDENTIFIERS & set(_plain(fields)):
-            raise TraceError(f"{tally.path}:{number}: the fields {','.join(fields)} hold no JobID; name it too")
+            named = ",".join(fields)
+            raise TraceError(f"{tally.path}:{number}: the fields {named} hold no JobID; name all, separated by commas")
         if fields is None and line.count(delimiter) < len(XDMOD_FIELDS) - 1:
             raise TraceError(
                 f"{tally.path}:{number}: no header with a JobID, and {quantity(len(cells), 'field')} without names; "

@@ -257,7 +257,7 @@ def _row(words: list[str], width: int) -> tuple[list[int], dict[int, str]]:
         expected = "eighteen" if width == FIELDS else "as many"
         like = "" if width == FIELDS else f" instead of {width} as in the first line"
         found = quantity(len(words), "field")
-        raise LineError(f"not {expected} fields", f"{found}{like}", "-1 stands for what is not known")
+        raise LineError(f"not {expected} fields", f"{found}{like}", "in SWF, -1 stands for what is not known")
     row = [MISSING] * FIELDS
     for place in _NUMBERED:
         row[place] = _integer(words[place], place)
@@ -309,7 +309,7 @@ def _integer(word: str, place: int) -> int:
 
 
 def _no_number(word: str, place: int) -> LineError:
-    return LineError("not a number", f"field {place + 1} is {word!r}", "-1 stands for what is not known")
+    return LineError("not a number", f"field {place + 1} is {word!r}", "in SWF, -1 stands for what is not known")
 
 
 def _table(found: _Found, unix_start_s: int) -> JobTable:
