@@ -9,7 +9,7 @@ import click
 
 from mirage.cli.options import option_group
 from mirage.cli.values import COUNT, Count
-from mirage.errors import first_of, quantity
+from mirage.errors import JobRefused, first_of, quantity
 
 if TYPE_CHECKING:
     from mirage.sim.cluster import Cluster
@@ -106,7 +106,12 @@ class MachineOptions:
                 f"{cluster.partitions[0].name}",
                 err=True,
             )
-        jobs = workload(table, cluster, refuse=not self.skip_impossible)
+        try:
+            jobs = workload(table, cluster, refuse=not self.skip_impossible)
+        except JobRefused as refused:
+            if self.processors is None and (table.nodes == table.cpus).all():
+                raise JobRefused(f"{refused}; if {trace} counts processors, not nodes, give --processors") from None
+            raise
         jobs.require_jobs(trace)
         return jobs
 

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,8 @@ def test_easy_fills_the_hole_and_fcfs_does_not(swf, tmp_path, capsys):
     out = tmp_path / "schedule.csv"
     easy = simulated(capsys, swf, "--processors", "3", "--discipline", "easy", "-o", str(out))
     assert out.read_text() == "id,submit,start,end\n1,0,0,100\n2,10,100,150\n3,20,20,50\n"
+    simulated(capsys, swf, "--processors", "3", "--discipline", "easy", "-o", f"{out}.gz")
+    assert gzip.decompress(Path(f"{out}.gz").read_bytes()) == out.read_bytes()
     assert (easy["jobs"], easy["mean_wait_s"], easy["max_wait_s"], easy["makespan_s"]) == (3, 30.0, 90, 150)
     assert easy["utilisation"] == pytest.approx((200 + 100 + 30) / (3 * 150))
     fcfs = simulated(capsys, swf, "--processors", "3", "--discipline", "fcfs")
@@ -80,6 +83,9 @@ def test_jobs_larger_than_the_machine_stop_it_or_are_left_out(swf, capsys):
     err = capsys.readouterr().err
     assert "job 1 can never run: it requests 2 nodes" in err
     assert "--skip-impossible" in err
+    assert "give --processors" not in err
+    assert main(["simulate", swf, "--nodes", "1"]) == 1
+    assert f"; if {swf} counts processors, not nodes, give --processors" in capsys.readouterr().err
     report = simulated(capsys, swf, "--processors", "1", "--discipline", "easy", "--skip-impossible")
     assert (report["jobs"], report["left_out"]) == (1, {"can never run": 2})
 

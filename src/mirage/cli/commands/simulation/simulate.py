@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shlex
 import sys
@@ -78,7 +79,7 @@ def simulate(
     simulated = machine.machine()
     if out is not None:
         check_output(out, trace)
-        if Path(out).suffix in (".parquet", ".json", ".swf"):
+        if Path(out.removesuffix(".gz")).suffix in (".parquet", ".json", ".swf"):
             raise ConfigurationError(f"cannot write {out}: a schedule is CSV, so name it .csv")
     read = read_named_trace(trace, reading)
 
@@ -101,7 +102,8 @@ def simulate(
     if answering:
         schedule = as_submitted(schedule)
     if out is not None:
-        write_output(out, _as_csv(schedule, origin_s))
+        csv = _as_csv(schedule, origin_s).encode("utf-8", "replace")
+        write_output(out, gzip.compress(csv, mtime=0) if out.endswith(".gz") else csv)
     report = {**schedule.metrics(), **speed, **known}
     if as_json:
         click.echo(json.dumps(report | _provenance(trace, discipline, simulated), indent=2))
