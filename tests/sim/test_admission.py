@@ -289,8 +289,14 @@ def test_one_pool_disciplines_refuse_other_clusters() -> None:
         ({"end_s": [50]}, "never started"),
         ({"start_s": [10], "elapsed_s": [40], "state": [JobState.RUNNING]}, "had not ended"),
         ({"submit_s": [-1], "elapsed_s": [40]}, "tell no submission"),
-        ({"nodes": [-1], "elapsed_s": [40]}, "tell no nodes (--columns nodes==1 gives each one)"),
-        ({"nodes": [0], "elapsed_s": [40]}, "tell no nodes (--columns nodes==1 gives each one)"),
+        (
+            {"nodes": [-1], "elapsed_s": [40]},
+            "tell no nodes (map the columns with --columns, and nodes==1 for one each)",
+        ),
+        (
+            {"nodes": [0], "elapsed_s": [40]},
+            "tell no nodes (map the columns with --columns, and nodes==1 for one each)",
+        ),
         ({}, "tell no run time"),
         ({"submit_s": [-1], "nodes": [-1], "end_s": [50]}, "never started"),
         ({"start_s": [10], "end_s": [10], "state": [JobState.CANCELLED]}, None),

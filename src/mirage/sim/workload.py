@@ -109,7 +109,7 @@ def _amiss(table: JobTable) -> dict[str, NDArray[np.bool_]]:
         "never started": table.never_started,
         "had not ended": table.unfinished,
         "tell no submission": table.submit_s < 0,
-        "tell no nodes (--columns nodes==1 gives each one)": table.nodes <= 0,
+        "tell no nodes (map the columns with --columns, and nodes==1 for one each)": table.nodes <= 0,
         "tell no run time": table.run_s < 0,
     }
     found: dict[str, NDArray[np.bool_]] = {}
