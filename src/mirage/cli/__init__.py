@@ -24,6 +24,7 @@ from mirage.cli.options import CONTEXT, examples
 from mirage.cli.output import discard_stdout
 from mirage.errors import LONGEST_SHOWN, MirageError, shortened
 from mirage.kernel.compile_listener import compile_listener
+from mirage.kernel.load_interrupts import interrupts_while_loading
 from mirage.version import __version__
 
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
@@ -118,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")  # a character the terminal cannot print must not end the command
     try:
         check_completion(os.environ)
-        with compile_listener(FirstCompilation(sys.stderr)):
+        with compile_listener(FirstCompilation(sys.stderr)), interrupts_while_loading():
             status = root.main(args=arguments, prog_name="mirage", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
