@@ -209,7 +209,8 @@ def _window_options(start: str, windows: str, every: str = "") -> tuple[Decorato
             "--start",
             type=DATE,
             metavar="DATE",
-            help=f"Start of the first window, UTC.  [default: {start}]",
+            help="Start of the first window, UTC; the link of a single hand-over is submitted two days later.  "
+            f"[default: {start}]",
         ),
         click.option(
             "--windows",

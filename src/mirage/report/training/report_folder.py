@@ -53,7 +53,7 @@ def check_report_folder(folder: str) -> None:
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigurationError(f"cannot write a report to {folder}: {error.strerror}") from error
+        raise ConfigurationError(f"cannot write a report to {folder}: {error.strerror}; name another folder") from error
 
 
 def report_of(card: ModelCard, tried: RollingOriginResult | None, provenance: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def write_report(
         )
         write_atomically(place / "report.txt", written.getvalue().encode())
     except OSError as error:
-        raise ConfigurationError(f"cannot write a report to {folder}: {error.strerror}") from error
+        raise ConfigurationError(f"cannot write a report to {folder}: {error.strerror}; name another folder") from error
     write_event_files(curves, place / "curves")
     if curves:
         write_picture(learning_curves(curves), place / "learning-curves.png")

@@ -95,6 +95,8 @@ def test_a_size_that_a_data_set_does_not_have_is_refused(
     trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, out = data_set(tmp_path / "data", link_nodes=[1, 8]), str(tmp_path / "model")
+    message = refused(capsys, "train", "forest", "nosuch.csv", "--data", data, "-o", out)
+    assert "nosuch.csv: there is no such trace that can be read; check the path" in message
     message = refused(capsys, "train", "forest", trace, "--data", data, "--link-nodes", "8,2,4", "-o", out)
     assert f"{data} has links of 1, 8 nodes, and none of 2, 4; make a data set with them, or leave them" in message
 
@@ -104,7 +106,7 @@ def test_a_size_that_a_data_set_does_not_have_is_refused(
     [
         ("--until 1970-01-25 --tune-until 1970-01-20", "--until must come before --tune-until"),
         ("--until 1971-01-01", "--until 1971-01-01 is after the last job of the trace, 1970-02-09; give an earlier"),
-        ("--until 1970-01-03", "--until 1970-01-03 is before the first window, 1970-01-"),
+        ("--until 1970-01-03", "--until 1970-01-03 leaves no window to train on: the first link is submitted 1970-01-"),
     ],
 )
 def test_dates_that_leave_nothing_are_refused_before_a_data_set_is_made(

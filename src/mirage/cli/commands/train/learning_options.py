@@ -57,7 +57,7 @@ class LearningOptions:
         """Checks the dates before the work.
 
         Args:
-            first_s: When the first window begins, if known.
+            first_s: When the first link is submitted, if known.
             last_s: When the last job is submitted, if known.
 
         Raises:
@@ -72,8 +72,10 @@ class LearningOptions:
             end = datetime.fromtimestamp(last_s, UTC).date()
             raise click.UsageError(f"--until {date} is after the last job of the trace, {end}; give an earlier date")
         if first_s is not None and self.until <= first_s:
-            begin = datetime.fromtimestamp(first_s, UTC).date()
-            raise click.UsageError(f"--until {date} is before the first window, {begin}; give a later date")
+            begin = datetime.fromtimestamp(first_s, UTC).replace(tzinfo=None).isoformat(timespec="minutes")
+            raise click.UsageError(
+                f"--until {date} leaves no window to train on: the first link is submitted {begin}; give a later date"
+            )
 
     def slices(self, data: HandOvers) -> Slices:
         """Returns the slices for training and tuning; by default everything, the last for tuning."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from dataclasses import dataclass
@@ -83,6 +84,8 @@ class LearntFrom:
             )
         if self.trace and self.machine.given:
             self._refuse_another_world()
+        elif self.trace and not os.access(self.trace, os.R_OK) and self.trace != "-":
+            raise ConfigurationError(f"{self.trace}: there is no such trace that can be read; check the path")
         return read_hand_overs(self.folder, link_nodes=sizes)
 
     def manifest(self) -> dict[str, Any]:
