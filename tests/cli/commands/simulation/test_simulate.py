@@ -71,7 +71,8 @@ def test_known_schedules(shared_data, tmp_path, capsys, name, reference):
         assert {row["id"]: int(row["start"]) for row in csv.DictReader(file)} == known
 
 
-def test_human_output(swf, capsys):
+def test_human_output(swf, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "8")  # of a terminal: in a pipe no cell is cut
     assert main(["simulate", swf, "--processors", "3", "--discipline", "easy"]) == 0
     out = capsys.readouterr().out
     assert "easy on 3 nodes" in out

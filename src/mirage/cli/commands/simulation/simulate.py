@@ -183,11 +183,11 @@ def _as_csv(schedule: Schedule, origin_s: int) -> str:
 
 
 def _print(report: dict[str, Any], discipline: str, machine: SimulatedMachine) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from mirage.duration import format_duration
+    from mirage.report.terminal.console_table import plain_console
 
     def clock(seconds: float) -> str:
         return format_duration(round(seconds))
@@ -203,7 +203,7 @@ def _print(report: dict[str, Any], discipline: str, machine: SimulatedMachine) -
     table.add_row("utilisation", f"{report['utilisation']:.1%}")
     table.add_row("bounded slowdown", f"{report.get('mean_bounded_slowdown', 0):,.1f}")
     table.add_row("jobs per CPU second", f"{report['jobs_per_cpu_s']:,.0f}")
-    console = Console(highlight=False)
+    console = plain_console()
     where = f" on {quantity(machine.cluster.nodes, 'node')}, settings {machine.source}"
     console.print(Text.assemble((discipline, "bold"), where), soft_wrap=True)
     console.print(table)
