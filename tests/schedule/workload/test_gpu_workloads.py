@@ -237,7 +237,7 @@ def test_a_job_that_cannot_be_played_for_two_reasons_is_left_out_once(tmp_path: 
 def test_a_table_of_which_no_job_can_run_is_refused_with_all_reasons(tmp_path: Path) -> None:
     with pytest.raises(TraceError) as refused:
         _read(tmp_path / "t.csv", TABLE + "a,30,40,40,2,1,8,60\nb,20,30,30,,1,8,\nc,20,30,90,,1,8,60\n")
-    reasons = "none of its 3 jobs can be run: 2 no run time, 2 no GPU; give a trace with run times"
+    reasons = "none of its 3 jobs can be run: 2 no run time, 2 no GPU; give a trace with run times and GPUs or nodes"
     assert str(refused.value) == f"{tmp_path}/t.csv: {reasons}"
 
 

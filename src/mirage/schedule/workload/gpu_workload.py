@@ -171,7 +171,9 @@ def read_job_table(path: str | os.PathLike[str], gpus_per_node: int | None = Non
         bad |= where
     if bad.all():
         counts = ", ".join(f"{int(where.sum())} {reason}" for reason, where in reasons.items() if where.any())
-        raise TraceError(f"{path}: none of its {len(table)} jobs can be run: {counts}; give a trace with run times")
+        raise TraceError(
+            f"{path}: none of its {len(table)} jobs can be run: {counts}; give a trace with run times and GPUs or nodes"
+        )
     ran = table[~bad]
     limited = (ran.limit_s > 0) & (ran.limit_s < UNLIMITED_S)
     jobs = GpuJobs.linear(
