@@ -127,6 +127,7 @@ def test_a_refusal_is_noted_for_doctor_and_retains_the_last_file(
         (["--site", "--settings", "lonestar6"], "--site queries this cluster"),
         (["--site", "--slurm-conf", "slurm.conf"], "--site queries this cluster"),
         (["--site", "--weeks", "5"], "5 is not in the range"),
+        (["jobs.csv", "--weeks", "8"], "--weeks needs --site"),
     ],
 )
 def test_words_that_do_not_go_together(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

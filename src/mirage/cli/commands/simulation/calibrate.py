@@ -14,7 +14,7 @@ import click
 
 from mirage.cli.cli_context import check_login_node
 from mirage.cli.machine_options import SETTINGS
-from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
+from mirage.cli.options import CONTEXT, TraceOptions, examples, is_given, json_output, trace_options
 from mirage.cli.output import check_distinct, check_output, check_page
 from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import DATE, LINK_REQUEST, IntegerRange
@@ -118,6 +118,8 @@ def calibrate(
         raise click.UsageError("--site queries this cluster for the scheduler's parameters; leave the others out")
     if choose_for and not at_site:
         raise click.UsageError("--choose-for needs --site: a choice is for the agent of this cluster")
+    if is_given("weeks") and not at_site:
+        raise click.UsageError("--weeks needs --site; --until and --fit-from choose the time of a TRACE")
     if slurm_conf is not None and settings is not None:
         raise click.UsageError("--slurm-conf and --settings exclude each other")
     if report is not None:
