@@ -110,11 +110,12 @@ def test_a_home_in_which_others_can_write_is_reported_once(tmp_path: Path, capsy
     )
 
 
-def test_a_configuration_that_is_not_there_is_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["/nowhere/slurm.conf", ""])
+def test_a_configuration_that_is_not_there_is_named_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of Slurm's commands would wait for it for a minute."""
     monkeypatch.delenv("MIRAGE_SSH", raising=False)
-    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
-    with pytest.raises(RequestNotSent, match=r"SLURM_CONF is '/.*', and there is no such file; name"):
+    monkeypatch.setenv("SLURM_CONF", name)
+    with pytest.raises(RequestNotSent, match=f"SLURM_CONF is '{name}', and there is no such file; name"):
         cli_context.client()
-    (tmp_path / "slurm.conf").touch()
+    monkeypatch.setenv("SLURM_CONF", __file__)
     cli_context.client()

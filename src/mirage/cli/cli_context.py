@@ -109,7 +109,7 @@ def client(timeout_s: float | None = None) -> SlurmClient:
     if os.environ.get("MIRAGE_SSH"):
         runner = ssh_runner(timeout_s)
         return client_from(os.environ, runner, clock, user=runner.login_name())
-    if (conf := os.environ.get("SLURM_CONF")) and not os.path.exists(conf):
+    if (conf := os.environ.get("SLURM_CONF")) is not None and not os.path.exists(conf):
         raise RequestNotSent(f"SLURM_CONF is {shown(conf)}, and there is no such file; name the cluster's, or unset it")
     return client_from(os.environ, SystemRunner(timeout_s=timeout_s or TIMEOUT_S), clock)
 
