@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
+from llvmlite.binding.executionengine import ExecutionEngine
 
 from mirage.lab.real.cluster_processes import lives
-from mirage.process import cleanup_at_signals
+from mirage.process import CALLED_FROM_C, cleanup_at_signals, interrupts_while_loading
+from mirage.worker_processes import WorkerProcesses
 from tests.support.waiting import until
 
 PARENT = """
@@ -115,3 +119,30 @@ def test_after_the_context_a_signal_ends_a_process_at_once() -> None:
     with cleanup_at_signals():
         assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def interrupted_in(name: str) -> None:
+    """Ctrl-C comes in a function of a name that C calls."""
+    called: dict[str, Any] = {"signal": signal}
+    exec(f"def {name}(): signal.raise_signal(signal.SIGINT)", called)
+    ctypes.CFUNCTYPE(None)(called[name])()
+    time.sleep(20)
+
+
+@pytest.mark.parametrize("name", CALLED_FROM_C)
+def test_an_interrupt_in_a_callback_is_not_dropped(name: str) -> None:
+    assert callable(getattr(ExecutionEngine, name))
+    with pytest.raises(KeyboardInterrupt), interrupts_while_loading():
+        interrupted_in(name)
+    assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
+
+
+def test_another_interrupt_comes_at_once() -> None:
+    with pytest.raises(KeyboardInterrupt), interrupts_while_loading():
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_of_a_worker_in_a_callback_is_not_dropped() -> None:
+    with WorkerProcesses(1) as workers:
+        interrupted = workers.submit(interrupted_in, CALLED_FROM_C[0])
+        assert isinstance(interrupted.exception(), KeyboardInterrupt)

@@ -1,4 +1,4 @@
-"""Ends of processes: children end with their parent, signals after a cleanup."""
+"""Ends of processes: children end with their parent, signals after a cleanup, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from types import FrameType
 
 _PR_SET_PDEATHSIG = 1
 
@@ -72,3 +73,35 @@ def cleanup_at_signals() -> Iterator[Callable[[], None]]:
         for sign in ours:
             signal.signal(sign, signal.SIG_DFL)
     check()
+
+
+CALLED_FROM_C = ("_raw_object_cache_notify", "_raw_object_cache_getbuffer")
+"""Functions of llvmlite that C calls; an exception in one of them is printed and dropped."""
+
+
+def postponed(number: int, frame: FrameType | None) -> bool:
+    """Whether a signal came while llvmlite loads a kernel; then it is sent again soon."""
+    while frame is not None and frame.f_code.co_name not in CALLED_FROM_C:
+        frame = frame.f_back
+    if frame is not None:
+        threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
+    return frame is not None
+
+
+@contextmanager
+def interrupts_while_loading() -> Iterator[None]:
+    """Lets Ctrl-C end the body even if it comes while llvmlite loads a kernel."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if not postponed(number, frame):
+            raise KeyboardInterrupt
+
+    former = signal.getsignal(signal.SIGINT)
+    if former != signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)

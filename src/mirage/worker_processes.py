@@ -17,6 +17,8 @@ from functools import partial
 from types import FrameType, TracebackType
 from typing import ParamSpec, Self, TypeVar
 
+from mirage.process import postponed
+
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -92,7 +94,7 @@ _works = False
 def _interrupt(number: int, frame: FrameType | None) -> None:
     global _interrupted
     _interrupted = True
-    if _works:
+    if _works and not postponed(number, frame):
         raise KeyboardInterrupt
 
 

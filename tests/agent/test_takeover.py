@@ -163,7 +163,10 @@ def test_a_signal_that_fails_ends_nothing(error: Exception, monkeypatch: pytest.
 
 
 def test_a_job_that_saves_within_its_grace_gets_no_second_signal() -> None:
-    assert [signal_after_s(one) for one in ({}, {"MIRAGE_GRACE": "60"}, {"MIRAGE_GRACE": "600"})] == [120, 120, 660]
+    graces = ({}, {"MIRAGE_GRACE": "60"}, {"MIRAGE_GRACE": "600"})
+    assert [signal_after_s(one, 2700) for one in graces] == [120, 120, 660]
+    assert [signal_after_s(one, 600) for one in graces] == [120, 120, 480], "signalled before this job gives up"
+    assert [signal_after_s(one, 100) for one in graces] == [120] * 3
 
 
 def test_a_job_that_does_not_leave_is_never_joined() -> None:

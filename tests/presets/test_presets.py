@@ -131,7 +131,7 @@ def applied(text: str = "torchrun train.py", given: Any = None, **more: Any) -> 
 def test_two_trainings_could_run_at_once_where_no_shell_can_wait() -> None:
     script, words = b"#!/usr/bin/env python3\ntrain()\n", {"grace_s": None, "signal_given": False}
     shape = shape_of(script, Path("/nowhere"))
-    with pytest.raises(ConfigurationError, match=r"from a script with #!/bin/bash, or add --never-two"):
+    with pytest.raises(ConfigurationError, match="start the training from a script with #!/bin/bash"):
         apply_preset(presets()["python"], shape, script, {}, 3600, **words)
     assert apply_preset(presets()["python"], shape, script, {}, 3600, never_two=True, **words).script == script
     assert apply_preset(presets()["vllm"], shape, script, {}, 3600, **words).script == script
@@ -171,7 +171,7 @@ def test_a_script_with_a_trap_of_its_own_only_waits_for_the_previous_job() -> No
     assert result.script.endswith(f"done\n{TRAP}\n".encode())
     assert b'"$mirage_waited" -lt 900' in result.script
     assert b'"$mirage_waited" -lt 2060' in applied(TRAP, grace_s=2000).script, "a save may take the grace"
-    assert "wait added: the previous job saves and ends first" in map(str, result.changes)
+    assert "wait in the script: the previous job saves and ends first" in map(str, result.changes)
     assert applied(TRAP, grace_s=60).script == waiting_for_previous(result.script), "a script waits once"
 
 

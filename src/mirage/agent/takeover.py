@@ -228,13 +228,15 @@ class TakeOver:
             return answer
 
 
-def signal_after_s(environment: Mapping[str, str]) -> int:
+def signal_after_s(environment: Mapping[str, str], most_s: int) -> int:
     """Default time after which a job itself signals the earlier one.
 
-    That one may save for its grace; a second signal would end a batch script that waits for the save.
+    That one may save for its grace; a second signal would end a batch script that waits for the save. Without an agent,
+    it must be signalled before the longest wait ``most_s`` is over.
     """
     grace = environment.get(GRACE, "")
-    return max(SIGNAL_AFTER_S, int(grace) + MINUTE_S if grace.isdecimal() else 0)
+    after_grace_s = int(grace) + MINUTE_S if grace.isdecimal() else 0
+    return max(min(after_grace_s, most_s - 2 * MINUTE_S), SIGNAL_AFTER_S)
 
 
 def jobs_before(ready_file: Path) -> list[int]:

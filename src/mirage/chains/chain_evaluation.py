@@ -158,7 +158,23 @@ class ChainRow:
         return asdict(self)
 
 
-ChainTable = tuple[list[ChainRow], dict[str, Difference], dict[str, tuple[PlayedChain, ...]]]
+Chains = dict[str, tuple[PlayedChain, ...]]
+"""Chains by policy, each by window."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainTable:
+    """The part of an evaluation with one size of link and one cost.
+
+    Attributes:
+        rows: One for each policy.
+        differences: Of each policy, except the one that it is compared with.
+        chains: Of each policy.
+    """
+
+    rows: list[ChainRow]
+    differences: dict[str, Difference]
+    chains: Chains
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +195,13 @@ class ChainEvaluation:
     reused: int
 
     def tables(self) -> Iterator[ChainTable]:
-        """Yields for each size of link and cost: the rows, and differences and chains by policy."""
-        for nodes, cost in dict.fromkeys((nodes, cost) for _, nodes, cost in self.chains):
+        """Yields a table for each size of link and cost."""
+        for (nodes, cost), chains in _by_place(self.chains).items():
             place = nodes, cost.ratio
-            yield (
+            yield ChainTable(
                 [row for row in self.rows if (row.link_nodes, row.cost_ratio) == place],
                 {d.policy: d for d in self.differences if (d.link_nodes, d.cost_ratio) == place},
-                {policy: its for (policy, *of), its in self.chains.items() if of == [nodes, cost]},
+                chains,
             )
 
 
@@ -261,11 +277,17 @@ def assess_chains(
     """
     rows: list[ChainRow] = []
     compared: list[Difference] = []
-    for nodes, cost in dict.fromkeys((nodes, cost) for _, nodes, cost in chains):
-        of = {policy: its for (policy, *place), its in chains.items() if place == [nodes, cost]}
+    for (nodes, cost), of in _by_place(chains).items():
         rows += [_row(policy, nodes, cost, its) for policy, its in of.items()]
         compared += _differences(of, base, nodes, cost) if base else []
     return ChainEvaluation(chains, tuple(rows), tuple(compared), reused)
+
+
+def _by_place(chains: dict[tuple[str, int, Cost], tuple[PlayedChain, ...]]) -> dict[tuple[int, Cost], Chains]:
+    found: dict[tuple[int, Cost], Chains] = {}
+    for (policy, nodes, cost), its in chains.items():
+        found.setdefault((nodes, cost), {})[policy] = its
+    return found
 
 
 @sent_to_jobs
@@ -364,7 +386,7 @@ def _row(policy: str, nodes: int, cost: Cost, chains: Sequence[PlayedChain]) -> 
     )
 
 
-def _differences(chains: dict[str, tuple[PlayedChain, ...]], base: str, nodes: int, cost: Cost) -> list[Difference]:
+def _differences(chains: Chains, base: str, nodes: int, cost: Cost) -> list[Difference]:
     """The table of one size of link and one cost.
 
     Policies with the same hand-overs count once in its correction, and the oracle does not.

@@ -24,7 +24,7 @@ from mirage.cli.options import CONTEXT, examples
 from mirage.cli.output import discard_stdout
 from mirage.errors import LONGEST_SHOWN, MirageError, shortened
 from mirage.kernel.compile_listener import compile_listener
-from mirage.kernel.load_interrupts import interrupts_while_loading
+from mirage.process import interrupts_while_loading
 from mirage.version import __version__
 
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {

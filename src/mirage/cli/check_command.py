@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 
 import click
@@ -13,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from mirage.cli import root
 from mirage.errors import ContractBroken, MirageError, UnknownName, shown
+from mirage.worker_processes import WorkerProcesses
 
 HEAVY = ("numpy", "numba", "scipy", "pandas", "torch", "matplotlib", "sklearn", "xgboost", "pyarrow")
 """Modules that a command imports when it runs, never when it is imported."""
@@ -79,8 +78,8 @@ def _run(name: str, command: click.Command, arguments: Sequence[str]) -> Result:
 
 def _check_light(name: str, module: str) -> None:
     """Checks what an import of the module loads, in a fresh process."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _set_path, (sys.path,)) as pool:
-        heavy = pool.submit(_loaded_by, module).result()
+    with WorkerProcesses(1, _set_path, sys.path) as workers:
+        heavy = workers.submit(_loaded_by, module).result()
     if heavy:
         raise ContractBroken(
             f"{name}: importing {module} loads {', '.join(heavy)}; import them in the function, after the options are "

@@ -109,8 +109,10 @@ class MachineOptions:
         try:
             jobs = workload(table, cluster, refuse=not self.skip_impossible)
         except JobRefused as refused:
-            if self.processors is None and (table.nodes == table.cpus).all():
-                raise JobRefused(f"{refused}; if {trace} counts processors, not nodes, give --processors") from None
+            if self.nodes is not None and (table.nodes == table.cpus).all():
+                raise JobRefused(
+                    f"{refused}; if {trace} counts processors, not nodes, replace --nodes by --processors"
+                ) from None
             raise
         jobs.require_jobs(trace)
         return jobs

@@ -121,13 +121,13 @@ def _delivery(
     if may_meet and not is_shell_script(script):
         raise ConfigurationError(
             "the script is not one of a shell, so the next job could not wait in it until the training of the previous "
-            "job has ended: start the training from a script with #!/bin/bash, or add --never-two"
+            "job has ended: start the training from a script with #!/bin/bash"
         )
     if shape.traps:
         changes.append(PresetChange("wrapper", "", f"not added: the script has a trap for {', '.join(shape.traps)}"))
         if may_meet:
             script = waiting_for_previous(script, max(lead_s + 60, LONGEST_WAIT_S))
-            changes.append(PresetChange("wait", "added", "the previous job saves and ends first"))
+            changes.append(PresetChange("wait", "in the script", "the previous job saves and ends first"))
         if signal_given:
             return script, "", True
         changes.append(PresetChange("--signal-previous", shape.traps[0], "the script has a trap for it"))

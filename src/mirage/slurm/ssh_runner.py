@@ -38,7 +38,7 @@ LONGEST_SOCKET = 108 - 1 - 17
 
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%+-]*")
 
-_PASSED_ON = re.compile(r"MIRAGE_(CHAIN|LINK|TAG|PREVIOUS_JOB|READY_AFTER)|SBATCH_\w+")
+_PASSED_ON = re.compile(r"MIRAGE_(CHAIN|LINK|TAG|PREVIOUS_JOB|READY_AFTER|GRACE)|SBATCH_\w+")
 """Variables of a submission that the host gets; its own login environment counts for all others."""
 
 _FOR_READING = (

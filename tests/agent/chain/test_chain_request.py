@@ -110,6 +110,7 @@ HERE = {
     "MIRAGE_CHAIN": "outer",
     "MIRAGE_TAG": "outer",
     "MIRAGE_READY_AFTER": "60",
+    "MIRAGE_GRACE": "600",
 }
 
 

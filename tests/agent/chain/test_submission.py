@@ -8,6 +8,7 @@ from mirage.agent.chain.submission import Attempt, attempt_accepted, link_submis
 from mirage.agent.model import Chain, ChainSpec, Link, LinkState
 from mirage.job_state import MISSING
 from mirage.slurm.records import Submission
+from mirage.slurm.ssh_runner import _PASSED_ON
 from tests.support.one_chain import OneChain
 
 
@@ -63,6 +64,7 @@ def test_a_job_knows_whether_its_word_about_readiness_counts(spec: dict[str, obj
     variables = link_submission(chain, "safe", 1, MISSING, False).environment
     assert variables.get("MIRAGE_READY_AFTER") == after
     assert variables.get("MIRAGE_GRACE") == ("120" if chain.spec.ready_by_job else None), "a takeover waits for it"
+    assert [name for name in variables if not _PASSED_ON.fullmatch(name)] == [], "ssh passes them on"
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from tests.support.report_samples import chain_evaluation
 
 @pytest.mark.parametrize("width", [320, 940])
 def test_bars_are_means_and_points_are_windows(width: float) -> None:
-    ((rows, _, chains),) = chain_evaluation().tables()
-    picture = interruption_chart(rows, chains, width)
+    (table,) = chain_evaluation().tables()
+    picture = interruption_chart(table.rows, table.chains, width)
     zero, fifty = label(picture, "0"), label(picture, "50")
     rows_px = {name: label(picture, name).y - 4 for name in ("reactive  85.1%", "auto  96.3%", "oracle  100.0%")}
     assert list(rows_px.values()) == sorted(rows_px.values()), "in the order of the table"

@@ -336,7 +336,13 @@ def test_an_evaluation_by_whole_chains(tmp_path: Any) -> None:
         "mirage evaluate data/jobs.csv --nodes 76 --chain-length 14d",
     ]
     single = page_words(chain_evaluation_page(assess_chains(found.chains, None), CHAIN_PROVENANCE))
-    assert single[3:5] == ["Means per chain.", "| policy | interruption, h | overlap, h | links | alive | cost"]
+    assert single[4] == "| policy | interruption, h | overlap, h | links | alive | cost"
+    one = page_words(chain_evaluation_page(chain_evaluation(1), {**CHAIN_PROVENANCE, "windows": 1}))
+    assert one[3] == "Means per chain.", "one window has no interval"
+    unstarted = {key: tuple(replace(chain, started=0) for chain in its) for key, its in found.chains.items()}
+    assert page_words(chain_evaluation_page(assess_chains(unstarted, None), CHAIN_PROVENANCE))[2].endswith(
+        "; no link started in 4 windows: such a chain has no interruption and no cost"
+    )
     for name, begin in (("a.svg", b"<svg"), ("a.html", page.encode()), ("a.png", b"\x89PNG")):
         draw_chains(found, str(tmp_path / name), CHAIN_PROVENANCE)
         assert (tmp_path / name).read_bytes().startswith(begin)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mirage.agent.chain.submission import CHAIN, LINK, PREVIOUS_JOB, READY_AFTER, TAG
+from mirage.agent.chain.tag import GRACE
 from mirage.duration import format_duration, parse_limit_s
 from mirage.errors import ConfigurationError
 from mirage.slurm.records import Submission
@@ -71,7 +72,7 @@ FROM_STANDARD_INPUT = "sbatch"
 FROM_ANY_SOURCE = ("comment", "exclude", "export", "nodes")
 """Options that the store needs even if the script or the environment gives them: we add to three of them."""
 
-_OF_A_LINK = (CHAIN, LINK, PREVIOUS_JOB, TAG, READY_AFTER)
+_OF_A_LINK = (CHAIN, LINK, PREVIOUS_JOB, TAG, READY_AFTER, GRACE)
 """Variables of a job of a chain, which a chain submitted by it does not inherit."""
 
 LARGEST_SCRIPT = 16 << 20

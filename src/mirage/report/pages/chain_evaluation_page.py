@@ -7,17 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from mirage.atomic_file import write_output
-from mirage.chains.chain_evaluation import ChainEvaluation, ChainRow
+from mirage.chains.chain_evaluation import ChainEvaluation, ChainRow, ChainTable
 from mirage.duration import format_duration
 from mirage.errors import quantity
 from mirage.provision.evaluation.paired import Difference
 from mirage.report.charts.interruption_chart import interruption_chart
 from mirage.report.figures import mean_words, owner_words
-from mirage.report.html_page import CARDS, Cell, chart, command, page, section, table
+from mirage.report.html_page import CARDS, Cell, chart, command, page, section
+from mirage.report.html_page import table as html_table
 from mirage.report.pages.evaluation_page import kind_of
 from mirage.report.picture import MARGIN_PX, WIDE, stacked
 from mirage.report.picture_file import write_picture
-from mirage.report.terminal.chain_evaluation_text import VERDICTS_NOTE, table_words
+from mirage.report.terminal.chain_evaluation_text import VERDICTS_NOTE, table_words, unstarted_words
 from mirage.report.terminal.evaluation_text import signed
 
 _HEADING = "Interruption of chains"
@@ -38,8 +39,8 @@ def draw_chains(evaluation: ChainEvaluation, path: str, provenance: dict[str, An
         write_output(path, chain_evaluation_page(evaluation, provenance))
         return
     panels = [
-        (table_words(rows).capitalize(), interruption_chart(rows, chains, WIDE - 2 * MARGIN_PX))
-        for rows, _, chains in evaluation.tables()
+        (_heading(table), interruption_chart(table.rows, table.chains, WIDE - 2 * MARGIN_PX))
+        for table in evaluation.tables()
     ]
     write_picture(stacked(panels, _HEADING, (_where(provenance), _how(provenance))), path)
 
@@ -47,17 +48,24 @@ def draw_chains(evaluation: ChainEvaluation, path: str, provenance: dict[str, An
 def chain_evaluation_page(evaluation: ChainEvaluation, provenance: dict[str, Any]) -> str:
     """Returns the page: a chart and a table for each size of link and cost."""
     sections = []
-    for rows, found, chains in evaluation.tables():
-        against = next((d.against for d in found.values()), "")
+    explained = "Means per chain."
+    if provenance["windows"] > 1:
+        explained += f" {VERDICTS_NOTE[0].upper()}{VERDICTS_NOTE[1:]}."
+    for table in evaluation.tables():
+        against = next((d.against for d in table.differences.values()), "")
         columns = ["policy", "interruption, h", "overlap, h", "links", "alive", "cost"]
-        columns += [f"cost less {against}", ""] if found else []
-        cells = [_cells(row, found) for row in rows]
-        explained = f"Means per chain. {VERDICTS_NOTE[0].upper()}{VERDICTS_NOTE[1:]}." if found else "Means per chain."
-        shown = table(columns, cells, cards=len(cells) <= CARDS)
-        drawn = chart(partial(interruption_chart, rows, chains))
-        sections.append(section(table_words(rows).capitalize(), explained, drawn, shown))
+        columns += [f"cost less {against}", ""] if table.differences else []
+        cells = [_cells(row, table.differences) for row in table.rows]
+        shown = html_table(columns, cells, cards=len(cells) <= CARDS)
+        drawn = chart(partial(interruption_chart, table.rows, table.chains))
+        sections.append(section(_heading(table), explained, drawn, shown))
     made = section("How this was made", f"Mirage {provenance['version']}.", command(str(provenance["command"])))
     return page(_HEADING, f"{_where(provenance)}. {_how(provenance)}.", *sections, made)
+
+
+def _heading(table: ChainTable) -> str:
+    unstarted = unstarted_words(table)
+    return table_words(table).capitalize() + (f"; {unstarted}" if unstarted else "")
 
 
 def _cells(row: ChainRow, found: dict[str, Difference]) -> list[Cell]:

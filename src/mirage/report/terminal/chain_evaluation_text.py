@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from mirage.chains.chain_evaluation import ChainEvaluation, ChainRow
+from mirage.chains.chain_evaluation import ChainEvaluation, ChainRow, ChainTable
 from mirage.duration import format_duration
 from mirage.errors import quantity
 from mirage.provision.evaluation.candidate import ORACLE
@@ -38,16 +38,12 @@ def print_chain_evaluation(
     console.print(
         Text(f"links of {owner_words(provenance['link_user'])} for {limit}, up to {most} of which wait at once")
     )
-    for rows, found, _ in evaluation.tables():
+    for table in evaluation.tables():
         console.print()
-        console.print(Text(table_words(rows), "bold"))
-        _print_rows(console, rows, found)
-        if unstarted := max(row.unstarted for row in rows):
-            console.print(
-                Text(
-                    f"no link started in {quantity(unstarted, 'window')}: such a chain has no interruption and no cost"
-                )
-            )
+        console.print(Text(table_words(table), "bold"))
+        _print_rows(console, table.rows, table.differences)
+        if unstarted := unstarted_words(table):
+            console.print(Text(unstarted))
     console.print()
     note = "hours per chain; > limit: interruption after waits longer than a link may run; alive: share of the time"
     console.print(Text(note, "dim"))
@@ -55,11 +51,19 @@ def print_chain_evaluation(
         console.print(Text(VERDICTS_NOTE, "dim"))
 
 
-def table_words(rows: list[ChainRow]) -> str:
+def table_words(table: ChainTable) -> str:
     """Formats what the rows of a table have in common: the size of the links, and the cost."""
-    ratio = rows[0].cost_ratio
+    ratio = table.rows[0].cost_ratio
     at = "overlap free" if ratio is None else f"an hour of interruption costs {ratio:g} of overlap"
-    return f"{links_words(rows[0].link_nodes)}, {at}"
+    return f"{links_words(table.rows[0].link_nodes)}, {at}"
+
+
+def unstarted_words(table: ChainTable) -> str:
+    """Formats a warning on chains of which no link has started; empty where there is none."""
+    unstarted = max(row.unstarted for row in table.rows)
+    if not unstarted:
+        return ""
+    return f"no link started in {quantity(unstarted, 'window')}: such a chain has no interruption and no cost"
 
 
 def _print_rows(console: Console, rows: list[ChainRow], found: dict[str, Difference]) -> None:

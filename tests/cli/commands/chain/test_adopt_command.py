@@ -156,7 +156,8 @@ def test_a_training_waits_for_the_job_before_it_and_is_not_requeued(type_: Type,
     words = ("--framework", "hf", "--ready-by-job", "--json", "--dry-run")
     loaded_first = json.loads(type_("adopt", "41", *words)[0])["steps"]
     assert not any("waits until the one before it has left" in step for step in loaded_first), "it would never report"
-    type_("adopt", "41", "--framework", "hf", "--chain", "trains", "--links", "3", "--no-agent")
+    words = ("--framework", "hf", "--chain", "trains", "--links", "3", "--grace", "4m", "--no-agent")
+    type_("adopt", "41", *words)
     spec = store.chain("trains").spec
     assert site.calls[0][2]["Requeue"] == "0"  # type: ignore[index]
     assert (spec.framework, spec.to_batch_shell, spec.first_signal) == ("hf", True, "none")
@@ -164,6 +165,7 @@ def test_a_training_waits_for_the_job_before_it_and_is_not_requeued(type_: Type,
     script = (Path(spec.folder) / spec.submission.script).read_text()
     assert "squeue -h -j" in script
     assert "MIRAGE_WRAPPED" in script
+    assert "-lt 900 ]" in script, "the grace is shorter"
 
 
 def test_json_has_each_part(type_: Type, site: Site) -> None:

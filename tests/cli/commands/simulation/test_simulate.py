@@ -84,9 +84,9 @@ def test_jobs_larger_than_the_machine_stop_it_or_are_left_out(swf, capsys):
     err = capsys.readouterr().err
     assert "job 1 can never run: it requests 2 nodes" in err
     assert "--skip-impossible" in err
-    assert "give --processors" not in err
+    assert "by --processors" not in err
     assert main(["simulate", swf, "--nodes", "1"]) == 1
-    assert f"; if {swf} counts processors, not nodes, give --processors" in capsys.readouterr().err
+    assert f"; if {swf} counts processors, not nodes, replace --nodes by --processors" in capsys.readouterr().err
     report = simulated(capsys, swf, "--processors", "1", "--discipline", "easy", "--skip-impossible")
     assert (report["jobs"], report["left_out"]) == (1, {"can never run": 2})
 

@@ -100,7 +100,7 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
     from mirage.agent.paths import Home
     from mirage.agent.site_file import read_site_files
     from mirage.presets.detect import shape_of
-    from mirage.presets.wrapper import is_shell_script, waiting_for_previous
+    from mirage.presets.wrapper import LONGEST_WAIT_S, is_shell_script, waiting_for_previous
 
     number, options = _number_and_options(ctx, job)
     if shutil.which("scontrol") is None:
@@ -119,7 +119,9 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
         no_requeue = known is not None and known.requeue.value == "no" and "requeue" not in found.request.given
         request = _without_requeue(found.request) if no_requeue else found.request
         waits = known is not None and not (known.server or words["ready_by_job"]) and is_shell_script(request.script)
-        request = replace(request, script=waiting_for_previous(request.script)) if waits else request
+        if waits:
+            longest_s = max((words["grace"] or 0) + 60, LONGEST_WAIT_S)
+            request = replace(request, script=waiting_for_previous(request.script, longest_s))
         _framework_words(words, delivery)
         request, applied, reasons = with_preset(ctx, words, request)
         site.check_place(request.given)

@@ -202,6 +202,7 @@ def takeover(pattern: str | None, most_s: int, signal_after: int | None, signal_
     site = read_site_files(os.environ)
     pattern = pattern or os.environ.get("MIRAGE_PROGRESS_FILE")
     before = newest_checkpoint(pattern, ".") if pattern else None
+    most_s = most_s if site.most_overlap_s is None else min(most_s, site.most_overlap_s)
     wait = TakeOver(
         cluster.client(),
         int(job),
@@ -211,8 +212,8 @@ def takeover(pattern: str | None, most_s: int, signal_after: int | None, signal_
         real_s,
         sleep,
         lambda line: click.echo(f"mirage: {line}", err=True),
-        most_s=most_s if site.most_overlap_s is None else min(most_s, site.most_overlap_s),
-        signal_after_s=signal_after_s(os.environ) if signal_after is None else signal_after,
+        most_s=most_s,
+        signal_after_s=signal_after_s(os.environ, most_s) if signal_after is None else signal_after,
         every_s=max(EVERY_S, site.least_poll_s),
         ready_file=os.environ.get("MIRAGE_READY", ""),  # of a chain without an agent
     )

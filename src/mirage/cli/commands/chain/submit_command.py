@@ -135,10 +135,11 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
         return
     spec = new_spec(words, costs.cost(), request, now_s)
     if words["dry_run"]:
-        with cluster.store(to_read=True) as store:
-            site.check_chains(store)
-            if words["name"] and not words["request_id"]:
-                store.check_name(words["name"])
+        if site.path or (words["name"] and not words["request_id"]):
+            with cluster.store(to_read=True) as store:
+                site.check_chains(store)
+                if words["name"] and not words["request_id"]:
+                    store.check_name(words["name"])
         name = words["name"] or new_name(words, request)
         _show_dry_run(request, spec, name, applied, as_json=words["as_json"])
         note(words, *about_end(words, name, spec, now_s, limit_s(request.given)))
@@ -432,12 +433,14 @@ def _show_dry_run(
             text = shlex.join(["sbatch", *to_argv(link.options), request.script_name, *link.arguments])
             lines.append(text.replace("afterany:0", "afterany:JOB"))
         answer = cluster.client().test(link_submission(chain, STORE, 1, MISSING, hold=False))
-    left_out = [f"--{option}" for option in FIRST_LINK_ONLY if option in request.given] if copied.later_script else []
+    has_next = spec.links != 1
+    first_only = [f"--{option}" for option in FIRST_LINK_ONLY if option in request.given]
+    left_out = first_only if copied.later_script and has_next else []
     if as_json:
         record: dict[str, object] = {
             "chain": name,
             "first": lines[0],
-            "next": lines[1] if spec.links != 1 else None,
+            "next": lines[1] if has_next else None,
             "left_out": left_out,
             "sbatch": answer,
         }
@@ -448,7 +451,7 @@ def _show_dry_run(
         return
     click.echo(f"chain {name}, policy {spec.policy}")
     click.echo(f"now:   {lines[0]}")
-    if spec.links != 1:
+    if has_next:
         click.echo(f"then, as soon as that one runs: {lines[1]}")
     if left_out:
         click.echo(f"       with a copy of the script that lacks {' and '.join(left_out)}, for the first job only")

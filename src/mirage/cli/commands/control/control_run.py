@@ -21,6 +21,7 @@ from mirage.cli import cli_context
 from mirage.cli.commands.control.control_folder import control_folder, state_option
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.errors import ConfigurationError, quantity
+from mirage.process import postponed
 
 if TYPE_CHECKING:
     from mirage.control.adviser import Account, Advice, Adviser
@@ -213,9 +214,10 @@ def _ended_by_signals() -> Iterator[Callable[[], bool]]:
     """
     came: list[int] = []
 
-    def interrupt(number: int, _: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         came.append(number)
-        raise KeyboardInterrupt
+        if not postponed(number, frame):
+            raise KeyboardInterrupt
 
     former = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
