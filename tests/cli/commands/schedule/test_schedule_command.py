@@ -355,6 +355,12 @@ def test_the_sensitivity_as_json_as_a_table_and_as_a_picture(
     assert "which need 3 workloads" in lines[-1]
 
 
+def test_a_default_reference_may_be_named_as_a_scheduler(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
+    typed = ["schedule", "sensitivity", workload, "--cluster", "four.toml", "--schedulers", "fifo,srtf"]
+    assert main([*typed, "--vary", "restart_s=0,9", "--workers", "1"]) == 0
+    assert "of aryl:" in capsys.readouterr().out.splitlines()[0]
+
+
 def test_a_sensitivity_that_cannot_be_measured(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
     typed = ["schedule", "sensitivity", workload, "--cluster", "four.toml"]
     assert main([*typed, "--vary", "hedroom=1"]) == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from mirage.cli.commands.schedule.schedule_options import PlayOptions, play_options, provenance, schedulers_option
-from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.options import CONTEXT, examples, is_given, json_output
 from mirage.cli.output import check_output
 from mirage.cli.study import ExecutorOptions, executor_options
 from mirage.cli.values import WORDS
@@ -85,6 +85,8 @@ def sensitivity(
     from mirage.schedule.compare.sensitivity import sensitivity as measure_sensitivity
     from mirage.schedule.compare.sensitivity import values_of
 
+    if not is_given("against"):
+        against = tuple(reference for reference in against if reference not in schedulers)
     with progress_bar("trials") as progress:
         found = measure_sensitivity(
             workloads,
