@@ -140,3 +140,9 @@ def test_tables_of_a_folder(folder: Path) -> None:
         predict_tables(folder, ["a", "d"])
     with pytest.raises(ConfigurationError, match="no models; give a folder of profiles"):
         predict_tables(folder / "toy")
+    path = folder / "toy" / "placements-c.csv"
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith("1,")))
+    with pytest.raises(
+        ConfigurationError, match=r"toy, GPU type c: a table needs four rows: .*; name others with --ty"
+    ):
+        predict_tables(folder)

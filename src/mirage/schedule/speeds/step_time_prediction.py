@@ -243,7 +243,10 @@ def predict_tables(
             for pair, of_other in parts.items()
             if pair[:2] == (model, name)
         ]
-        rows = choose_measured(table, sources, candidates, seed)
+        try:
+            rows = choose_measured(table, sources, candidates, seed)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{folder / model}, GPU type {name}: {error}; name others with --types") from error
         predictions, law = predicted_s(table, sources, rows)
         held_out = np.setdiff1d(np.arange(len(table.step_s)), rows)
         errors = np.abs(predictions[held_out] / table.step_s[held_out] - 1.0)
