@@ -363,12 +363,16 @@ def test_demand_beyond_a_pool_is_refused() -> None:
     jobs = GpuJobs.linear([0], [1], [1], pool=TRAINING)
     for servers in (0, 2):
         play(jobs, {0: [GpuStart(0)]}, TWO_POOLS, demand=[Demand(0, INFERENCE, servers)])
-    for pool, servers, there in ((INFERENCE, 3, 2), (INFERENCE, -1, 2), (2, 1, 0)):
+    for pool, servers, there, name in (
+        (INFERENCE, 3, 2, "'inference'"),
+        (INFERENCE, -1, 2, "'inference'"),
+        (2, 1, 0, "2"),
+    ):
         assert refusal(
             lambda pool=pool, servers=servers: play(jobs, {}, TWO_POOLS, demand=[Demand(5, pool, servers)])
         ) == (
-            f"inference takes {servers} servers of pool {pool} at 5 s, but the pool has {there}; give 0 to {there} of "
-            "a pool from 0 to 1"
+            f"inference takes {servers} servers of pool {name} at 5 s, but the pool has {there}; give 0 to {there}, of "
+            f"one of {', '.join(TWO_POOLS.pools)}"
         )
     for pool in (-1, INFERENCE):
         shared = GpuJobs.linear([0, 1], [1, 1], [1, 1], pool=[TRAINING, pool], name=("own", "shared"))

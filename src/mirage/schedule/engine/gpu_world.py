@@ -234,9 +234,10 @@ def _demand_records(cluster: GpuCluster, jobs: GpuJobs, demand: Sequence[Demand]
     for row, change in zip(rows, sorted(demand, key=lambda change: (change.time_s, change.pool))):
         servers = int(np.count_nonzero(cluster.pool_of == change.pool))
         if not 0 <= change.servers <= servers:
+            pool = cluster.pools[change.pool] if change.pool < len(cluster.pools) else change.pool
             raise ConfigurationError(
-                f"inference takes {change.servers} servers of pool {change.pool} at {change.time_s} s, "
-                f"but the pool has {servers}; give 0 to {servers} of a pool from 0 to {len(cluster.pools) - 1}"
+                f"inference takes {change.servers} servers of pool {pool!r} at {change.time_s:g} s, but the pool has "
+                f"{servers}; give 0 to {servers}, of one of {', '.join(cluster.pools)}"
             )
         row.time_s, row.pool, row.servers = in_whole_ticks(np.array(change.time_s)), change.pool, change.servers
         announced_s = change.time_s if change.announced_s is None else change.announced_s
