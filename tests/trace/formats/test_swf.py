@@ -53,9 +53,12 @@ def test_the_header_moves_times(read):
     assert (trace.report.comment, trace.report.blank, trace.report.lines) == (4, 1, 6)
 
 
-@pytest.mark.parametrize("start", ["0", "-1", "unknown"])
-def test_a_start_time_that_is_none_moves_nothing(read, start):
-    assert read(f"; UnixStartTime: {start}", GOOD).table.submit_s[0] == 100
+@pytest.mark.parametrize(
+    ("start", "noted"), [("0", 0), ("-1", 0), ("unknown", 0), ("1704067200000", 1), ("2024-01-01", 1)]
+)
+def test_a_start_time_that_is_none_moves_nothing(read, start, noted):
+    trace = read(f"; UnixStartTime: {start}", GOOD)
+    assert (trace.table.submit_s[0], trace.report.notes.get(swf.NO_START, 0)) == (100, noted)
 
 
 STATUS = (0, 1, 5, -1, 2, 3, 4)

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +51,7 @@ LARGEST = 2**40
 EXACT_IN_FLOAT = 2**53
 """Integers below this are exact as floating-point numbers."""
 
+NO_START = "UnixStartTime that is not a time in seconds (the times are read as if the trace began in 1970)"
 WIDER = "row with more than eighteen fields (the first eighteen read)"
 
 STATES = {0: JobState.FAILED, 1: JobState.COMPLETED, 5: JobState.CANCELLED}
@@ -90,7 +92,7 @@ def read_swf(data: bytes, tally: ReadTally) -> JobTable:
     """
     data = _without_heading(data.removeprefix(_BOM), tally)
     _read_header(_COMMENT.findall(data) if b";" in data else [], tally)
-    unix_start_s, rows, found = _unix_start_s(tally), TablePieces(most_lines(data)), _Reader(tally)
+    start_s, rows, found = header_start_s(tally.metadata), TablePieces(most_lines(data)), _Reader(tally)
     position = 0
     for piece in pieces(data, PIECE_BYTES):
         read = found.read(piece)
@@ -98,10 +100,12 @@ def read_swf(data: bytes, tally: ReadTally) -> JobTable:
         tally.progress(position, len(data))
         partial = np.isin(read.rows[:, STATUS], PARTIAL_STATUS)
         tally.steps += int(partial.sum())
-        rows.append(without_impossible_times(_table(read, unix_start_s)[~partial], read.lines[~partial], tally))
+        rows.append(without_impossible_times(_table(read, start_s)[~partial], read.lines[~partial], tally))
     tally.blank -= tally.header
     if found.wider:
         tally.notes[WIDER] += found.wider
+    if not start_s and re.match(r"(?!-1\b)\S*[1-9]", tally.metadata.get("UnixStartTime", "")):
+        tally.notes[NO_START] += 1
     return rows.table()
 
 
@@ -136,8 +140,9 @@ def _read_header(comments: list[bytes], tally: ReadTally) -> None:
             tally.metadata[field[1]] = f"{before}\n{field[2]}" if before is not None else field[2]
 
 
-def _unix_start_s(tally: ReadTally) -> int:
-    words = tally.metadata.get("UnixStartTime", "").split()
+def header_start_s(metadata: Mapping[str, str]) -> int:
+    """Returns the seconds since 1970 at which the times of a trace begin; 0 if unknown."""
+    words = metadata.get("UnixStartTime", "").split()
     return int(words[0]) if words and re.fullmatch(r"\d{1,12}", words[0], re.ASCII) else 0
 
 

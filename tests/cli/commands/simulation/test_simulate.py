@@ -38,6 +38,9 @@ def test_easy_fills_the_hole_and_fcfs_does_not(swf, tmp_path, capsys):
     assert gzip.decompress(Path(f"{out}.gz").read_bytes()) == out.read_bytes()
     assert (easy["jobs"], easy["mean_wait_s"], easy["max_wait_s"], easy["makespan_s"]) == (3, 30.0, 90, 150)
     assert easy["utilisation"] == pytest.approx((200 + 100 + 30) / (3 * 150))
+    Path(swf).write_text(SWF.replace("UnixStartTime: 1000", f"UnixStartTime: {10**13}"))  # no time: moves nothing
+    simulated(capsys, swf, "--processors", "3", "--discipline", "easy", "-o", f"{out}.csv")
+    assert Path(f"{out}.csv").read_bytes() == out.read_bytes()
     fcfs = simulated(capsys, swf, "--processors", "3", "--discipline", "fcfs")
     assert fcfs["max_wait_s"] == 90
     assert fcfs["mean_wait_s"] == pytest.approx((0 + 90 + 80) / 3)

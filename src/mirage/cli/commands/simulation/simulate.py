@@ -156,8 +156,9 @@ def _provenance(trace: str, discipline: str, machine: SimulatedMachine) -> dict[
 
 def _origin_s(read: Trace) -> int:
     """Returns the seconds that the reader added to the times of the trace."""
-    words = read.report.metadata.get("UnixStartTime", "").split() if read.report.format == "swf" else []
-    return max(int(words[0]), 0) if words and words[0].isdecimal() else 0
+    from mirage.trace.formats.swf import header_start_s
+
+    return header_start_s(read.report.metadata) if read.report.format == "swf" else 0
 
 
 def _as_csv(schedule: Schedule, origin_s: int) -> str:
