@@ -210,15 +210,27 @@ def test_a_full_disk_under_stdout_is_reported(swf):
     assert run.stderr == "mirage: error: cannot write the output: No space left on device; name another place\n"
 
 
-def test_too_many_open_files_are_no_place_to_write_to():
+@pytest.mark.parametrize(
+    ("raised", "reported"),
+    [
+        (
+            "24, 'Too many open files', '/etc/passwd'",
+            "Too many open files; raise the limit (ulimit -n), or use fewer --workers",
+        ),
+        (
+            "'no x.so'",
+            "no x.so; if memory is limited (ulimit -v), raise the limit, otherwise install Mirage again",
+        ),
+    ],
+)
+def test_a_scarce_resource_is_no_place_to_write_to(raised, reported):
     code = (
         "import sys; from mirage import cli\n"
-        "def full(**_): raise OSError(24, 'Too many open files', '/etc/passwd')\n"
+        f"def full(**_): raise OSError({raised})\n"
         "cli.root.main = full; sys.exit(cli.main([]))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert run.returncode == 1
-    assert run.stderr == ("mirage: error: Too many open files; raise the limit (ulimit -n), or use fewer --workers\n")
+    assert (run.returncode, run.stderr) == (1, f"mirage: error: {reported}\n")
 
 
 def test_a_folder_that_cannot_be_made_is_named():

@@ -146,6 +146,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         what = f"cannot write {error.filename or 'the output'}: {error.strerror or error}; name another place"
         if error.errno in (errno.EMFILE, errno.ENFILE):
             what = f"{error.strerror}; raise the limit (ulimit -n), or use fewer --workers"
+        if error.errno is None:  # a library that cannot be loaded
+            what = f"{error}; if memory is limited (ulimit -v), raise the limit, otherwise install Mirage again"
         click.echo(f"mirage: error: {what}{_gone_folder(what)}", err=True)
         discard_stdout()
         return FAILED
