@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -129,6 +130,15 @@ def interrupted_in(name: str) -> None:
     time.sleep(20)
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Ctrl-C as in a terminal: a command that a script starts in the background ignores it."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.parametrize("name", CALLED_FROM_C)
 def test_an_interrupt_in_a_callback_is_not_dropped(name: str) -> None:
     assert callable(getattr(ExecutionEngine, name))
@@ -137,11 +147,13 @@ def test_an_interrupt_in_a_callback_is_not_dropped(name: str) -> None:
     assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_another_interrupt_comes_at_once() -> None:
     with pytest.raises(KeyboardInterrupt), interrupts_while_loading():
         signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_of_a_worker_in_a_callback_is_not_dropped() -> None:
     with WorkerProcesses(1) as workers:
         interrupted = workers.submit(interrupted_in, CALLED_FROM_C[0])

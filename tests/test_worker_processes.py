@@ -42,9 +42,10 @@ if __name__ == "__main__":
 """
 
 
-def parent_of_three(folder: Path) -> subprocess.Popen[str]:
+def parent_of_three(folder: Path, *, ignores: bool = False) -> subprocess.Popen[str]:
     (folder / "parent.py").write_text(PARENT)
-    words = [sys.executable, "parent.py", "notes"]
+    ignored = "--ignore-signal=INT" if ignores else "--default-signal=INT"  # of a shell: command &
+    words = ["env", ignored, sys.executable, "parent.py", "notes"]
     pipe = subprocess.PIPE
     parent = subprocess.Popen(words, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
     assert parent.stdout is not None
@@ -72,6 +73,17 @@ def test_an_interrupt_ends_all_at_once_and_silently(tmp_path: Path, moment: floa
     assert parent.communicate(timeout=30) == ("", "")
     assert parent.returncode == 130
     until(lambda: not any(lives(process) for process in notes(tmp_path, "begun")), 5, "no worker is left")
+
+
+def test_workers_of_a_parent_that_ignores_interrupts_work_on(tmp_path: Path) -> None:
+    parent = parent_of_three(tmp_path, ignores=True)
+    until(lambda: len(notes(tmp_path, "works")) == 2, 30, "two workers are there")
+    os.kill(-parent.pid, signal.SIGINT)
+    time.sleep(0.5)
+    assert all(lives(process) for process in notes(tmp_path, "works"))
+    parent.kill()
+    parent.communicate(timeout=30)
+    until(lambda: not any(lives(process) for process in notes(tmp_path, "begun")), 10, "no worker is left")
 
 
 def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:

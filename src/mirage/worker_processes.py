@@ -23,6 +23,10 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
+_OURS = signal.SIGUSR1
+"""Signal by which the parent interrupts a worker; it ends one that has not begun."""
+
+
 class WorkerProcesses:
     """A pool of new Python processes, which end together with this one.
 
@@ -63,13 +67,15 @@ class WorkerProcesses:
             for process in set(multiprocessing.active_children()) - self._others:
                 assert process.pid is not None
                 with suppress(ProcessLookupError):  # it has just ended
-                    os.kill(process.pid, signal.SIGINT)
+                    os.kill(process.pid, _OURS)
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _begin(begin: Callable[..., object] | None, args: tuple[object, ...]) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    signal.signal(signal.SIGINT, _interrupt)
+    signal.signal(_OURS, _interrupt)
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # as under nohup
+        signal.signal(signal.SIGINT, _interrupt)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
         _do(partial(begin, *args) if begin else int)
