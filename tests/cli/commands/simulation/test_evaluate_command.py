@@ -255,14 +255,16 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_trace_is_read(opti
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
-def test_workers_end_with_the_process_that_started_them(sign, arguments):
+@pytest.mark.parametrize(
+    ("sign", "status"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_workers_end_with_the_process_that_started_them(sign, status, arguments):
     command = [sys.executable, "-m", "mirage", *arguments, "--workers", "2", "--step", "1m"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         until(lambda: len(workers_of(process.pid)) == 2 or process.poll() is not None, 60, "both work")
         workers = workers_of(process.pid)
         process.send_signal(sign)
-        assert process.wait(120) == -sign
+        assert process.wait(120) == status
     assert len(workers) == 2
     until(lambda: not any(map(lives, workers)), 20, "they end")
 
