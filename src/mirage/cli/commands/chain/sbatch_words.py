@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 ABOUT_SBATCH = ("version", "usage")
 """Options that print information about sbatch and submit nothing."""
 
-
 OF_SUBMIT = ("agentless", "dry-run", "framework", "request-id")
 """Options of ``mirage submit`` that are not those of a chain."""
 
