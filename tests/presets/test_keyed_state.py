@@ -90,17 +90,27 @@ def test_a_training_waits_until_the_job_before_it_has_left(
         environment["MIRAGE_PREVIOUS_JOB"] = previous
     assert subprocess.check_output(["sh", "-euc", text], env=environment, text=True) == "trains\n"
     called = (tmp_path / "called").read_text().splitlines() if queries else []
-    assert called == ["-h -j 41 -t RUNNING,COMPLETING -o %T"] * queries
+    assert called == ["-h -j 41 -t RUNNING,SUSPENDED,COMPLETING -o %T"] * queries
 
 
-def test_the_longer_a_training_waits_the_fewer_are_its_queries(tmp_path: Path) -> None:
-    for name, body in (("squeue", "echo RUNNING"), ("sleep", f"echo $1 >> {tmp_path}/slept")):
+@pytest.mark.parametrize(
+    ("answer", "has_end"),
+    [
+        ("echo RUNNING", False), ("echo SUSPENDED", False), ("echo COMPLETING", True), (UNREACHABLE, True),
+        (f"case $(wc -l < slept) in 6?) {UNREACHABLE} ;; *) echo RUNNING ;; esac", False),
+    ],
+)  # fmt: skip
+def test_a_wait_has_no_time_limit_only_for_a_job_that_runs(answer: str, has_end: bool, tmp_path: Path) -> None:
+    """The pauses grow; here they are recorded in place of a sleep."""
+    (tmp_path / "slept").touch()
+    sleep = "echo $1 >> slept; [ $(wc -l < slept) -lt 100 ] || touch gone"
+    for name, body in (("squeue", f"[ -e gone ] || {{ {answer}; }}"), ("sleep", sleep)):
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / name).chmod(0o755)
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "MIRAGE_PREVIOUS_JOB": "41"}
     text = waiting_for_previous(b"#!/bin/sh\necho trains\n").decode()
-    assert subprocess.check_output(["sh", "-euc", text], env=environment, text=True) == "trains\n"
+    assert subprocess.check_output(["sh", "-euc", text], env=environment, text=True, cwd=tmp_path) == "trains\n"
     slept_s = [int(line) for line in (tmp_path / "slept").read_text().splitlines()]
     assert slept_s[:6] == [2] * 5 + [3]
-    assert LONGEST_WAIT_S <= sum(slept_s) < 1.1 * LONGEST_WAIT_S
-    assert len(slept_s) < 50
+    assert max(slept_s) == 60
+    assert (LONGEST_WAIT_S <= sum(slept_s) < 1.1 * LONGEST_WAIT_S) if has_end else len(slept_s) == 100

@@ -155,7 +155,8 @@ def test_what_the_user_gave_counts() -> None:
     result = applied(given=given, grace_s=600)
     assert (result.options, result.grace_s) == ({}, None)
     assert b'TORCH_ELASTIC_SHUTDOWN_TIMEOUT-600}"' in result.script, "the wrapper has the same time"
-    assert b"-ge $((600 + 60))" in result.script, "the next link waits for a save of that time"
+    assert b"mirage_query=$((600 + 60))" in result.script, "the next link waits for a save of that time"
+
     shown = "\n".join(map(str, result.changes))
     for own in ("you gave --requeue", "you gave --open-mode", "you gave USR1@60, which reaches steps only"):
         assert own in shown
@@ -169,8 +170,8 @@ def test_a_script_with_a_trap_of_its_own_only_waits_for_the_previous_job() -> No
     result = applied(TRAP)
     assert (result.signal, result.to_batch_shell, result.has_wrapper) == ("USR1", True, False)
     assert result.script.endswith(f"done\n{TRAP}\n".encode())
-    assert b'"$mirage_waited" -lt 900' in result.script
-    assert b'"$mirage_waited" -lt 2060' in applied(TRAP, grace_s=2000).script, "a save may take the grace"
+    assert b"mirage_ran)) -lt 900 ]" in result.script
+    assert b"mirage_ran)) -lt 2060 ]" in applied(TRAP, grace_s=2000).script, "a save may take the grace"
     assert "wait in the script: the previous job saves and ends first" in map(str, result.changes)
     assert applied(TRAP, grace_s=60).script == waiting_for_previous(result.script), "a script waits once"
 

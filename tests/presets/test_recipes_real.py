@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from mirage.job_state import JobState
+from mirage.presets.wrapper import waiting_for_previous, wrapped
 from tests.support.started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 from tests.support.user_shell import Shell
 from tests.support.waiting import terminate
@@ -242,3 +245,57 @@ def test_a_warning_in_any_phase_loses_less_than_a_checkpoint_interval(cluster: A
     shell.until(
         lambda: {job.state for job in shell.slurm.observe_jobs(list(jobs.values()))} == {JobState.FAILED}, 30, "75"
     )
+
+
+ONE_AT_A_TIME = """#!/bin/bash
+#SBATCH -o train.log
+exec python3 -c '
+import os, signal, sys, time
+job = os.environ["SLURM_JOB_ID"]
+def leave(*_):
+    time.sleep(2)  # a save
+    print("left", job, flush=True)
+    sys.exit()
+signal.signal(signal.SIGUSR2, leave)
+print("begins", job, flush=True)
+while not os.path.exists("end"):
+    time.sleep(0.1)
+leave()'
+"""
+
+
+@pytest.mark.parametrize("has_wrapper", [True, False])
+def test_without_an_agent_a_training_starts_only_once_the_previous_one_has_left(
+    has_wrapper: bool, cluster: Any, tmp_path: Path
+) -> None:
+    """A wrapper signals that of the previous job; a trap of the user gets nothing."""
+    shell = shell_of(cluster, tmp_path / "two")
+    script = ONE_AT_A_TIME.encode()
+    text = wrapped(script, "USR2", 1, 300, {}, server=False) if has_wrapper else waiting_for_previous(script)
+    shell.script("train.sh", text.decode().replace("mirage_query=$((1 + 60))", "mirage_query=3"))
+
+    def submit(previous: str) -> str:
+        words = [
+            "sbatch",
+            "--parsable",
+            f"--export=ALL,MIRAGE_PREVIOUS_JOB={previous}",
+            "-t",
+            "5",
+            "--open-mode=append",
+        ]
+        job = subprocess.check_output([*words, "train.sh"], cwd=shell.folder, env=shell.environment, text=True).strip()
+        shell.until(lambda: shell.slurm.observe_jobs([int(job)])[0].state == JobState.RUNNING, 60, "the job runs")
+        return job
+
+    first = submit("")
+    shell.until(lambda: f"begins {first}" in output(shell), 60, "the first job trains")
+    second = submit(first)
+    if not has_wrapper:
+        time.sleep(5)
+        shell.script("end", "")
+    shell.until(lambda: f"begins {second}" in output(shell), 60, "the second job trains")
+    shell.script("end", "")
+    assert re.findall(r"^(?:begins|left) \d+", output(shell), re.M)[:3] == [
+        f"begins {first}", f"left {first}", f"begins {second}",
+    ]  # fmt: skip
+    assert (f"job {first} still runs: it gets USR1" in output(shell)) is has_wrapper

@@ -55,6 +55,8 @@ def wrapped(
         "EXECUTABLE": "*" if server else "*/python*",
         "WAITS": str(int(not server and not ready_by_job)),
         "OBSERVER": OBSERVER,
+        "STATE": _PREVIOUS_STATE,
+        "LONGEST": str(LONGEST_WAIT_S),
     }
     body = re.sub("@([A-Z]+)@", lambda found: values[found[1]], text)
     start = (
@@ -65,24 +67,33 @@ def wrapped(
 
 
 LONGEST_WAIT_S = 900
-"""The time that a training waits for the job before it to save and leave."""
+"""The time that a training waits for a job whose end Slurm does not report."""
+
+_PREVIOUS_STATE = (
+    'squeue -h -j "$MIRAGE_PREVIOUS_JOB" -t RUNNING,SUSPENDED,COMPLETING -o %T 2>&1 || echo failed'  # one line a job
+)
 
 
 def waiting_for_previous(script: bytes, longest_s: int = LONGEST_WAIT_S) -> bytes:
     """A shell script that first waits until the job before it in its chain has left.
 
     Two trainings must not run at once, and the second one loads what the first one saves at its end. The wrapper of a
-    preset waits by itself, but only for jobs that have the wrapper, too. While slurmctld does not answer, it waits. The
-    pauses between two queries grow with the wait. A script that waits already stays as it is.
+    preset waits by itself, but only for jobs that have the wrapper, too. The pauses between two queries grow with the
+    wait. A script that waits already stays as it is.
+
+    Args:
+        script: A shell script: see ``is_shell_script``.
+        longest_s: The longest wait while slurmctld does not answer or cannot complete the job. While the job runs, the
+            wait has no end.
     """
     if b"\nmirage_waited=0;" in script:
         return script
     statement = (
         "# The next statement was added by Mirage: the job before this one saves and leaves first.\n"
-        f'mirage_waited=0; while [ -n "${{MIRAGE_PREVIOUS_JOB:-}}" ] && [ "$mirage_waited" -lt {longest_s} ] && '
-        'case $(squeue -h -j "$MIRAGE_PREVIOUS_JOB" -t RUNNING,COMPLETING -o %T 2>&1 || echo failed) in '
-        '*"nvalid job"*|*"not found"*) false ;; *RUNNING*|*COMPLETING*|*failed) ;; *) false ;; esac; do '
-        "mirage_pause=$((2 + mirage_waited / 10)); sleep $mirage_pause; "
+        'mirage_waited=0; mirage_ran=0; while [ -n "${MIRAGE_PREVIOUS_JOB:-}" ] && '
+        f'case $({_PREVIOUS_STATE}) in *"nvalid job"*) false ;; *RUNNING*|*SUSPENDED*) mirage_ran=$mirage_waited ;; '
+        f"*COMPLETING*|*failed) [ $((mirage_waited - mirage_ran)) -lt {longest_s} ] ;; *) false ;; esac; do "
+        "mirage_pause=$((mirage_waited < 580 ? 2 + mirage_waited / 10 : 60)); sleep $mirage_pause; "
         "mirage_waited=$((mirage_waited + mirage_pause)); done\n"
     )
     return with_statement(script, statement)

@@ -107,10 +107,23 @@ mirage_running=${SLURM_SUBMIT_DIR:-.}/.mirage-running
 trap 'mirage_warn USR1' USR1
 trap 'mirage_warn USR2' USR2
 trap 'mirage_warn TERM' TERM
-# Never two trainers: the previous link saves and leaves first. One that was killed has left its file.
-SECONDS=0
+# Never two trainers: the previous link saves and leaves first. One that was killed has left its file; one that still
+# runs after its grace has had no signal, because the agent is down.
+SECONDS=0 mirage_query=$((@LEAD@ + 60)) mirage_ran=@LEAD@ mirage_signalled=
 while [ "@WAITS@" = 1 ] && [ -e "$mirage_running-${MIRAGE_PREVIOUS_JOB:-none}" ] && [ -z "$mirage_stop" ]; do
-    [ "$SECONDS" -ge $((@LEAD@ + 60)) ] && rm -f "$mirage_running-$MIRAGE_PREVIOUS_JOB"
+    if [ "$SECONDS" -ge "$mirage_query" ]; then
+        mirage_query=$((SECONDS + 60))
+        case $(@STATE@) in
+            *"nvalid job"*) rm -f "$mirage_running-$MIRAGE_PREVIOUS_JOB" ;;
+            *RUNNING* | *SUSPENDED*)
+                [ -n "$mirage_signalled" ] || mirage_report "job $MIRAGE_PREVIOUS_JOB still runs: it gets USR1"
+                [ -n "$mirage_signalled" ] || scancel --batch --signal=USR1 --state=RUNNING "$MIRAGE_PREVIOUS_JOB"
+                mirage_signalled=yes mirage_ran=$SECONDS ;;
+            *COMPLETING* | *failed)
+                [ $((SECONDS - mirage_ran)) -lt @LONGEST@ ] || rm -f "$mirage_running-$MIRAGE_PREVIOUS_JOB" ;;
+            *) rm -f "$mirage_running-$MIRAGE_PREVIOUS_JOB" ;;
+        esac
+    fi
     sleep 1
 done
 if [ -n "$mirage_stop" ]; then # the warning has come first
