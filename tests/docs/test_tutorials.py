@@ -60,7 +60,7 @@ def test_a_first_chain(slurm: dict[str, str]) -> None:
     assert 2 <= len(saved) <= 4
     assert log.endswith("finished\n")
     assert "Submitted batch job 1\n" in printed
-    assert re.search(r"^training +(active|done)", printed, re.MULTILINE)
+    assert re.search(r"^my-run +(active|done)", printed, re.MULTILINE)
 
 
 @pytest.mark.real_slurm
