@@ -247,6 +247,39 @@ def test_a_warning_in_any_phase_loses_less_than_a_checkpoint_interval(cluster: A
     )
 
 
+def sbatch(shell: Shell, *words: str) -> str:
+    line = ["sbatch", "--parsable", "-t", "5", *words]
+    return subprocess.check_output(line, cwd=shell.folder, env=shell.environment, text=True).strip()
+
+
+ON_TWO_NODES = """#!/bin/bash
+#SBATCH -o train.log -N 2 --ntasks-per-node=1
+srun python3 -c '
+import os, signal, sys, time
+def leave(*_):
+    print("left", os.environ["SLURMD_NODENAME"], flush=True)
+    sys.exit()
+signal.signal(signal.SIGUSR2, leave)
+print("begins", flush=True)
+while True:
+    time.sleep(0.1)'
+"""
+
+
+def test_the_trainers_of_every_node_get_the_signal_and_srun_reports_no_error(cluster: Any, tmp_path: Path) -> None:
+    shell = shell_of(cluster, tmp_path / "nodes")
+    shell.script("train.sh", wrapped(ON_TWO_NODES.encode(), "USR2", 60, 300, {}, server=False).decode())
+    job = int(sbatch(shell, "train.sh"))
+    shell.until(lambda: output(shell).count("begins") == 2, 60, "both tasks train")
+    shell.slurm.signal(job, "USR2", to_batch_shell=True)
+    shell.until(lambda: shell.slurm.observe_jobs([job])[0].state == JobState.FAILED, 60, "75")
+    text = output(shell)
+    signalled, left = re.findall(r"USR2 to process \d+ on (\w+)", text), re.findall(r"left (\w+)", text)
+    assert len(set(left)) == len(left) == 2
+    assert sorted(signalled) == sorted(left)
+    assert "srun" not in text
+
+
 ONE_AT_A_TIME = """#!/bin/bash
 #SBATCH -o train.log
 exec python3 -c '
@@ -275,15 +308,7 @@ def test_without_an_agent_a_training_starts_only_once_the_previous_one_has_left(
     shell.script("train.sh", text.decode().replace("mirage_query=$((1 + 60))", "mirage_query=3"))
 
     def submit(previous: str) -> str:
-        words = [
-            "sbatch",
-            "--parsable",
-            f"--export=ALL,MIRAGE_PREVIOUS_JOB={previous}",
-            "-t",
-            "5",
-            "--open-mode=append",
-        ]
-        job = subprocess.check_output([*words, "train.sh"], cwd=shell.folder, env=shell.environment, text=True).strip()
+        job = sbatch(shell, f"--export=ALL,MIRAGE_PREVIOUS_JOB={previous}", "--open-mode=append", "train.sh")
         shell.until(lambda: shell.slurm.observe_jobs([int(job)])[0].state == JobState.RUNNING, 60, "the job runs")
         return job
 

@@ -16,7 +16,7 @@ case ${SLURM_EXPORT_ENV:-ALL} in # of --export=NONE or a list: srun would leave 
     NONE | NIL) SLURM_EXPORT_ENV=$(IFS=,; set -- "${!MIRAGE_@}" "${!TORCH@}"; echo "$*") ;;
     *) SLURM_EXPORT_ENV=$SLURM_EXPORT_ENV,$(IFS=,; set -- "${!MIRAGE_@}" "${!TORCH@}"; echo "$*") ;;
 esac
-mirage_stop= mirage_delivering=
+mirage_stop= mirage_delivering= mirage_elsewhere=
 mirage_report() { echo "mirage: $(date +%T) $*" >&2; }
 
 mirage_deliver() { # NUMBER NAME SECONDS EXECUTABLE: signal the processes of this job on this node that handle it
@@ -76,7 +76,8 @@ mirage_deliver() { # NUMBER NAME SECONDS EXECUTABLE: signal the processes of thi
             value=${parent[$pid]:-0} # a worker that a trainer has forked inherits its handlers: it gets nothing
             while [ "$value" -gt 1 ] && [ "${catches[$value]:-0}" != 1 ]; do value=${parent[$value]:-0}; done
             [ "$value" -gt 1 ] && continue
-            kill -0 "$pid" 2> /dev/null || continue
+            value=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$pid/status" 2> /dev/null) # no longer, while Python exits
+            [ $((0x${value:-0} >> (number - 1) & 1)) = 1 ] || continue
             done="$done$pid " # reported first: once the trainers have left, this loop is ended
             echo "mirage: $(date +%T) $name to process $pid on ${SLURMD_NODENAME:-this node}: $(tr '\0' ' ' < "/proc/$pid/cmdline" | cut -c -60)" >&2
             kill -s "$name" "$pid" 2> /dev/null
@@ -96,9 +97,9 @@ mirage_warn() { # SIGNAL: on the first warning, create the stop file and deliver
     mirage_delivering=$!
     [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ] || return 0
     srun --overlap --exact --mem=0 --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \
-        bash -c "$(declare -f mirage_deliver); [ \"\$SLURMD_NODENAME\" = '${SLURMD_NODENAME:-}' ] ||
+        bash -c "trap 'exit 0' USR1; $(declare -f mirage_deliver); [ \"\$SLURMD_NODENAME\" = '${SLURMD_NODENAME:-}' ] ||
             mirage_deliver $(kill -l "@DELIVER@") @DELIVER@ @LEAD@ '@EXECUTABLE@'" &
-    mirage_delivering="$mirage_delivering $!"
+    mirage_elsewhere=$!
 }
 
 rm -f "$MIRAGE_STOP_FILE"
@@ -135,7 +136,14 @@ else
     wait "$mirage_child" # a trap ends the wait before: its status is not that of the child
     mirage_status=$?
 fi
-[ -z "$mirage_delivering" ] || kill $mirage_delivering 2> /dev/null # nobody is left to signal
+# Nobody is left to signal. srun passes USR1 on; if it were killed, it would report errors.
+[ -z "$mirage_delivering" ] || kill "$mirage_delivering" 2> /dev/null
+[ -z "$mirage_elsewhere" ] || kill -s USR1 "$mirage_elsewhere" 2> /dev/null
+SECONDS=0
+while [ -n "$mirage_elsewhere" ] && kill -0 "$mirage_elsewhere" 2> /dev/null; do
+    [ "$SECONDS" -lt 5 ] || kill -s KILL "$mirage_elsewhere" 2> /dev/null
+    sleep 0.2
+done
 rm -f "$MIRAGE_STOP_FILE" "$mirage_running-$SLURM_JOB_ID"
 # Left on the warning, and not at its end: another status than 0, which would end a chain.
 [ -n "$mirage_stop" ] && [ "$mirage_status" = 0 ] && mirage_status=75
