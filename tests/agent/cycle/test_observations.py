@@ -192,6 +192,16 @@ def test_free_from_when_slurm_reports_or_from_now(eligible_s: int, released_s: i
     assert not change_from_queue(again, job(JobState.PENDING, eligible_s=eligible_s), 100)
 
 
+@pytest.mark.parametrize(("eligible_s", "released_s"), [(3_700, 3_700), (MISSING, 100)])
+def test_a_link_with_a_begin_time_of_its_user_competes_from_then_on(eligible_s: int, released_s: int) -> None:
+    first = Link(1, 1, LinkState.QUEUED, job=7, attempted_s=90, submitted_s=90, released_s=90, limit_s=600)
+    waiting = job(JobState.PENDING, eligible_s=eligible_s, reason="BeginTime")
+    change = change_from_queue(first, waiting, 100)
+    assert change.columns == {"released_s": released_s, "reason": "BeginTime"}
+    postponed = replace(first, begins_s=3_700)
+    assert change_from_queue(postponed, waiting, 100).columns == {}
+
+
 def test_a_link_requeued_forgets_that_it_ran_and_retains_since_when_it_waits() -> None:
     link = replace(RUNNING, ready_s=150, signalled_s=160, earlier=((10, 20, 80),))
     change = change_from_queue(

@@ -106,6 +106,11 @@ def test_no_further_link_where_it_could_do_harm(known: dict[str, Any]) -> None:
     assert further(LONG_ENDED, waits(2, 9_000), **known) == []
 
 
+def test_no_further_link_while_the_one_before_is_held_by_somebody_else() -> None:
+    assert further(LONG_ENDED, waits(2, 9_000, reason="QOSMaxJobsPerUserLimit")) == [3]
+    assert further(LONG_ENDED, waits(2, 9_000, reason="JobHeldUser")) == []
+
+
 @pytest.mark.parametrize(
     "last",
     [held(2, released_s=60, limit_s=3_600), waits(2, 9_000, begins_s=NOW_S + 9), waits(2, 9_000, limit_s=UNLIMITED_S)],

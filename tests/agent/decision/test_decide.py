@@ -210,6 +210,18 @@ def test_a_release_that_is_refused_stays_a_trouble_until_it_is_not() -> None:
     assert (deciding.decider.trouble(1), deciding.world.slurm.calls) == ("", [RELEASED])
 
 
+def test_the_trouble_of_a_release_ends_with_the_wait_of_its_link() -> None:
+    deciding = requested()
+    deciding.world.slurm.refuses["update"] = "Job is no longer pending execution"
+    deciding.runner.reply(SUBMIT)
+    deciding.cycle()
+    assert "cannot be released" in deciding.decider.trouble(1)
+    present, waiting = deciding.world.context.links[1]
+    deciding.world.context.links[1] = [present, replace(waiting, number=3, job=103)]
+    deciding.cycle()
+    assert deciding.decider.trouble(1) == ""
+
+
 # -- no answer ----------------------------------------------------------------------------------------------
 
 

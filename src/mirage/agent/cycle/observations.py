@@ -109,6 +109,8 @@ def _waiting(link: Link, job: QueuedJob, now_s: int) -> dict[str, Any]:
         columns = {"state": LinkState.QUEUED}
         if link.released_s == MISSING:
             columns["released_s"] = job.eligible_s if job.eligible_s not in (MISSING, 0) else now_s
+        if job.reason == "BeginTime" and MISSING == link.started_s == link.begins_s:  # the user's own --begin
+            columns["released_s"] = max(job.eligible_s, now_s)
     if link.state is LinkState.RUNNING:
         columns |= _begun_anew(link, job) | {"started_s": MISSING}
     return {name: value for name, value in columns.items() if getattr(link, name) != value}

@@ -8,6 +8,7 @@ from itertools import pairwise
 from mirage.agent.chain.budget import Budget, budget_of, next_size
 from mirage.agent.chain.spec_check import shortest_link_s
 from mirage.agent.cycle.context import CycleContext
+from mirage.agent.cycle.observations import ON_HOLD
 from mirage.agent.cycle.retries import RECENT_EVENTS, WITHDRAWN, clock_of, count_end, marked_if_withdrawn
 from mirage.agent.model import WAITING, Chain, ChainState, EventRecord, Link, LinkState, next_link
 from mirage.duration import HOUR_S, UNLIMITED_S
@@ -150,6 +151,8 @@ def _needs_further(context: CycleContext, chain: Chain, last: Link) -> bool:
     waited for the same fair share. If Slurm has refused a further link, the next attempt follows after another limit.
     """
     if last.state is not LinkState.QUEUED or last.begins_s > context.now_s or not 0 < last.limit_s < UNLIMITED_S:
+        return False
+    if last.reason.startswith(ON_HOLD):
         return False
     if chain.spec.never_two or chain.spec.budget_node_h or chain.reserved or chain.failures or chain.quick_ends:
         return False

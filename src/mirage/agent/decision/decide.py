@@ -118,14 +118,14 @@ class Decider:
         self.hidden = ""
         self.open: dict[int, OpenQuestion] = {}
         self.failing: dict[int, str] = {}
-        self.refused: dict[int, str] = {}
+        self.refused: dict[int, tuple[int, str]] = {}  # by chain: the job of the refused link, and the trouble
         self.revising = RevisingPolicies()
         self.choices: dict[int, PolicyChoice] = {}
         self.last_number = 0
 
     def trouble(self, chain: int) -> str:
         """The problem with decisions about a chain, as text; empty for none."""
-        return self.refused.get(chain) or self.failing.get(chain, "")
+        return self.refused[chain][1] if chain in self.refused else self.failing.get(chain, "")
 
     def deciding(self, chain: Chain) -> str:
         """The policy that decides about a chain: its own, or the one that ``auto`` chose last."""
@@ -149,7 +149,8 @@ class Decider:
         open_cases = {chain: case for chain, case in cases if case is not None}
         made = self._leave_nodes(context, open_cases, attended)
         self.open = {chain: question for chain, question in self.open.items() if chain in open_cases}
-        self.refused = {chain: why for chain, why in self.refused.items() if chain in open_cases}
+        jobs = {chain: case.waiting.job for chain, case in open_cases.items()}
+        self.refused = {chain: (job, why) for chain, (job, why) in self.refused.items() if job == jobs.get(chain)}
         answers = self.runner.answers(0.0) if self.open else []
         answered = {answer.chain for answer in answers}
         due = [c for c in open_cases if c in attended and c not in self.open and c not in answered]
@@ -299,12 +300,16 @@ class Decider:
         submitted = [one for one in made if one.submits]
         if self.sizing is not None and context.reservations:
             submitted = [self._sized(context, one) for one in submitted]
-        last_troubles = {one.chain.id: self.refused.pop(one.chain.id, "") for one in submitted}
+        last_troubles = {one.chain.id: self._last_refusal(one.chain.id) for one in submitted}
         for from_s in sorted({one.from_s for one in submitted}):
             links = [(one.chain, one.case.waiting) for one in submitted if one.from_s == from_s]
-            self.refused |= release(context, links, last_troubles, from_s)
+            troubles = release(context, links, last_troubles, from_s)
+            self.refused |= {c.id: (link.job, troubles[c.id]) for c, link in links if c.id in troubles}
         done = self._revise(context, [one for one in made if one.case.queued is not None])
         context.store.add_decisions([_record(context, one, done.get(one.chain.id, "")) for one in made])
+
+    def _last_refusal(self, chain: int) -> str:
+        return self.refused.pop(chain, (MISSING, ""))[1]
 
     def _sized(self, context: CycleContext, made: ChainDecision) -> ChainDecision:
         """The decision after its link got the limit for a start at its release.
@@ -328,11 +333,11 @@ class Decider:
         done: dict[int, str] = {}
         away = False
         for one in made:
-            number, last_trouble = one.chain.id, self.refused.pop(one.chain.id, "")
+            number, last_trouble = one.chain.id, self._last_refusal(one.chain.id)
             revision = AWAY if away else revise_queued_link(context, one.chain, one.case, one.plan, last_trouble)
             away, done[number] = revision.unanswered, revision.done
             if revision.trouble:
-                self.refused[number] = revision.trouble
+                self.refused[number] = (one.case.waiting.job, revision.trouble)
                 pause_s = context.settings.poll_s if revision.trouble == last_trouble else context.settings.busy_poll_s
                 context.change_chain(one.chain, next_decision_s=context.now_s + pause_s)
             elif WITHDRAW in revision.done:

@@ -111,7 +111,6 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     will find out.
     """
     from mirage.agent.chain.request import read_request
-    from mirage.agent.chain.spec_check import limit_s
     from mirage.agent.site_file import read_site_files
     from mirage.slurm.sbatch_options import parse_sbatch
 
@@ -142,7 +141,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
                     store.check_name(words["name"])
         name = words["name"] or new_name(words, request)
         _show_dry_run(request, spec, name, applied, as_json=words["as_json"])
-        note(words, *about_end(words, name, spec, now_s, limit_s(request.given)))
+        note(words, *about_end(words, name, spec, now_s, _first_end_s(request, now_s)))
         return
     with cluster.store() as store:
         site.check_chains(store)
@@ -280,6 +279,20 @@ def _has_end(words: Mapping[str, Any]) -> bool:
     return words["until_done"] or any(words[name] is not None for name in ("lasting", "until", "links"))
 
 
+def _first_end_s(request: Request, now_s: int) -> int | None:
+    """The time until the earliest end of the first job by its limit; None where it is not known."""
+    from mirage.agent.chain.spec_check import limit_s
+    from mirage.slurm_words.timestamps import next_instant_s
+
+    limit, begin = limit_s(request.given), request.given.get("begin")
+    if limit is None or not begin:
+        return limit
+    try:
+        return max(next_instant_s(begin, now_s) - now_s, 0) + limit
+    except ConfigurationError:  # a form that only sbatch reads
+        return limit
+
+
 def about_end(words: Mapping[str, Any], name: str, spec: ChainSpec, now_s: int, first_s: int | None) -> tuple[str, ...]:
     """Returns a remark on when a chain ends, or on its having no defined end.
 
@@ -326,7 +339,6 @@ def _submitted(
         SlurmRefused: sbatch rejected the job.
     """
     from mirage.agent.chain.create import chain_of_request, create_chain
-    from mirage.agent.chain.spec_check import limit_s
 
     key = words["request_id"]
     if key and (known := chain_of_request(store, key)) is not None:
@@ -357,7 +369,7 @@ def _submitted(
             err=True,
         )
         return name, MISSING
-    note(words, *slurm.remarks.splitlines(), *about_end(words, name, spec, now_s, limit_s(request.given)))
+    note(words, *slurm.remarks.splitlines(), *about_end(words, name, spec, now_s, _first_end_s(request, now_s)))
     return name, job
 
 
