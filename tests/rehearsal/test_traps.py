@@ -204,6 +204,9 @@ def test_a_job_that_ends_before_the_warning_has_not_passed() -> None:
     assert (result.traps, result.passed) == ((), False)
     assert result.way == ()
     assert result.notes == ("job 71 had ended before the warning: see /x-71.log, or give a shorter --after",)
+    silent = judge(rehearsal(run(samples=((85.0, (SHELL, TRAINER)), (95.0, ())), steps=()), run(72, first=5)))
+    assert "had ended before the warning, and showed no step" in silent.notes[0]
+    assert "shorter" not in silent.notes[0]
 
 
 def test_a_job_with_a_hidden_training_has_not_passed() -> None:
@@ -241,7 +244,10 @@ def test_descendants_of_the_job_are_its_processes_whatever_their_environment() -
 @pytest.mark.parametrize("home", ["agent", "lab/mirage-home"])
 def test_files_of_the_agent_and_of_a_private_slurm_are_not_those_of_the_job(tmp_path: Path, home: str) -> None:
     record = tmp_path / "home" / home / "rehearsals" / "job.sh-1" / "record.4"
-    for path in (record, tmp_path / "home" / home.partition("/")[0] / "log", tmp_path / "home" / "log" / "a.pt"):
+    other = tmp_path / "home" / "other-lab"
+    (other / "mirage-home").mkdir(parents=True)
+    own_log, checkpoint = tmp_path / "home" / home.partition("/")[0] / "log", tmp_path / "home" / "log" / "a.pt"
+    for path in (record, other / "slurm.log", own_log, checkpoint):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     (tmp_path / "link").symlink_to(tmp_path / "home")

@@ -119,7 +119,7 @@ def _names(mask: str) -> list[str]:
 def files_below(folder: str, output: str, record: str) -> dict[str, tuple[int, int, int]]:
     """Size, time and inode of the files below a folder.
 
-    The job's output and Mirage's own files are left out: hidden ones, the agent's folder, and a private Slurm.
+    The job's output and Mirage's own files are left out: hidden ones, the agent's folder, and each private Slurm.
     """
     own = os.path.realpath(os.path.join(record, "..", "..", ".."))
     own = os.path.dirname(own) if os.path.basename(own) == "mirage-home" else own
@@ -136,6 +136,7 @@ def files_below(folder: str, output: str, record: str) -> dict[str, tuple[int, i
             try:
                 if entry.is_dir(follow_symlinks=False):
                     hidden = entry.name.startswith((".", "__pycache__")) or os.path.relpath(entry.path, folder) == own
+                    hidden = hidden or os.path.isdir(os.path.join(entry.path, "mirage-home"))
                     if depth < DEPTH and not hidden:
                         folders.append((entry.path, depth + 1))
                 elif os.path.abspath(entry.path) != output and not entry.name.startswith(".mirage"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import shlex
 import shutil
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from mirage.duration import format_duration
 from mirage.errors import MirageError
 from mirage.job_state import UNFINISHED, JobState
 from mirage.presets.detect import ScriptShape
@@ -116,6 +118,8 @@ def rehearse(
         foreign = _foreign(Path(submission.directory), first, folder / "record", clock)
         second_plan = replace(plan, signal="", after_s=STEPS_S)
         second = _run(slurm, own, second_plan, folder, kill_wait_s, report, clock, check)
+    printed = {os.path.realpath(f"/proc/self/fd/{number}") for number in (1, 2)}  # this command's own output
+    first, second = (replace(run, files=_without(run.files, submission.directory, printed)) for run in (first, second))
     same = first.output == second.output and output.is_file()
     lost = same and not output.read_bytes().startswith(before[: 1 << 20])
     return Rehearsal(first, second, shape, kill_wait_s, foreign, lost, plan.delivers)
@@ -134,8 +138,13 @@ def judge(rehearsal: Rehearsal) -> RehearsalResult:
     last = max((step for _, step in first.steps), default=-1)
     traps = find_traps(rehearsal)
     notes = []
-    if not first.warned:
+    if not first.warned and first.steps:
         notes.append(f"job {first.job} had ended before the warning: see {first.output}, or give a shorter --after")
+    elif not first.warned:
+        notes.append(
+            f"job {first.job} had ended before the warning, and showed no step: see {first.output}; report steps with "
+            "mirage.hooks.progress, or print `step N`"
+        )
     elif not first.steps:
         notes.append("no steps were found: report them with mirage.hooks.progress, or print `step N`")
     if first.warned and not first.left and not first.trainers():
@@ -208,6 +217,7 @@ def _run(
                 "the job's output"
             )
 
+        report(f"job {job} runs; waits for its first step, for at most {format_duration(round(plan.first_step_s))}")
         first = FirstStep(record, progress)
 
         def stepped() -> bool:
@@ -254,6 +264,10 @@ class _WaitReasons:
 def _over(slurm: SlurmClient, job: int) -> bool:
     """Whether a job has ended, or the controller has forgotten it."""
     return all(found.state not in UNFINISHED for found in slurm.observe_jobs([job]))
+
+
+def _without(files: tuple[FileChange, ...], directory: str, paths: set[str]) -> tuple[FileChange, ...]:
+    return tuple(change for change in files if os.path.realpath(Path(directory, change.path)) not in paths)
 
 
 def _foreign(directory: Path, first: ObservedRun, record: Path, clock: Callable[[], float]) -> tuple[FileChange, ...]:

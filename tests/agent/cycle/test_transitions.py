@@ -106,7 +106,7 @@ def test_no_further_link_where_it_could_do_harm(known: dict[str, Any]) -> None:
     assert further(LONG_ENDED, waits(2, 9_000), **known) == []
 
 
-def test_no_further_link_while_the_one_before_is_held_by_somebody_else() -> None:
+def test_no_further_link_while_the_one_before_has_a_hold() -> None:
     assert further(LONG_ENDED, waits(2, 9_000, reason="QOSMaxJobsPerUserLimit")) == [3]
     assert further(LONG_ENDED, waits(2, 9_000, reason="JobHeldUser")) == []
 

@@ -280,7 +280,7 @@ def _has_end(words: Mapping[str, Any]) -> bool:
 
 
 def _first_end_s(request: Request, now_s: int) -> int | None:
-    """The time until the earliest end of the first job by its limit; None where it is not known."""
+    """The time until the first job may end by its limit; None where it is not known."""
     from mirage.agent.chain.spec_check import limit_s
     from mirage.slurm_words.timestamps import next_instant_s
 
