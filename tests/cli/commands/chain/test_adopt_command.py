@@ -128,7 +128,7 @@ def test_one_link_has_no_successor_and_an_early_end_is_a_warning(type_: Type, si
     assert "link 2" not in printed
     for words in (["--dry-run"], ["--no-agent"]):
         _, remarks = type_("adopt", "41", "--for", "5", *words)
-        assert "in 00:05:00: its first job is then ended, before its time limit; give a later end with" in remarks
+        assert "in 00:05:00: the job that runs then is ended before its time limit; give a later end with" in remarks
 
 
 def test_options_that_slurm_would_refuse_are_a_warning(

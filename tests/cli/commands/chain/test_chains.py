@@ -396,11 +396,11 @@ def test_the_end_of_a_chain_is_printed_and_one_within_the_first_job_is_a_warning
         terminal.type("submit", *words, "--chain", "serve", "--for", "1d", "serve.sh")
         assert f"\nchain serve ends at {at}, in 1-00:00:00\n" in f"\n{terminal.stderr}"
         terminal.type("submit", *words, "--for", "4d", "-t", "1", "--begin", "now+4days", "serve.sh")
-        assert "its first job is then ended, before its time limit" in terminal.stderr
+        assert "the job that runs then is ended before its time limit" in terminal.stderr
         terminal.type("submit", *words, "--for", "4", "serve.sh")
         assert "mirage: warning: chain " in terminal.stderr
         assert (
-            "in 00:04:00: its first job is then ended, before its time limit; give a later end with --for"
+            "in 00:04:00: the job that runs then is ended before its time limit; give a later end with --for"
             in terminal.stderr
         )
 

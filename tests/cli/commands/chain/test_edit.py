@@ -64,6 +64,17 @@ def test_a_recovery_finds_the_edited_specification(type_: Type, store: SqlStore,
 
 
 @pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+def test_an_end_within_the_limit_of_the_running_job_is_a_warning(
+    dry: list[str], type_: Type, store: SqlStore, chain: Callable[[], Chain]
+) -> None:
+    ends_s = max(link.started_s + link.limit_s for link in store.links(1) if link.state is LinkState.RUNNING)
+    for seconds in (ends_s - NOW_S, ends_s - NOW_S - 60):
+        _, printed = type_("chain", "edit", "serve", "--for", f"{seconds}s", *dry)
+        assert printed.startswith("mirage: warning: chain serve ends at ") is (seconds < ends_s - NOW_S)
+        assert ("the job that runs then is ended before its time limit" in printed) is (seconds < ends_s - NOW_S)
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
 def test_an_option_that_slurm_refuses_is_a_warning(
     type_: Type, slurm: Any, chain: Callable[[], Chain], dry: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from mirage.cli.commands.chain.framework_option import framework_option, with_pr
 from mirage.cli.commands.chain.list import find
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, misplaced, warn_of_refusal
 from mirage.cli.commands.chain.steer import cancel_jobs, check_cluster
+from mirage.cli.commands.chain.submit_command import about_end
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, is_given, json_output
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
@@ -31,7 +32,7 @@ from mirage.job_state import MISSING
 if TYPE_CHECKING:
     from mirage.agent.chain.edit import JobEdit
     from mirage.agent.chain.request import Request
-    from mirage.agent.model import Chain, ChainSpec
+    from mirage.agent.model import Chain, ChainSpec, Link
     from mirage.agent.store.protocol import Store
 
 SILENT = ("parsable", "quiet", "verbose")
@@ -131,6 +132,7 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
             raise ConfigurationError(f"chain {chain.name} is like that already; nothing changes")
         if edit.options and edited and edit.script is None:
             warn_of_refusal(replace(chain, spec=spec))
+        _report_new_end(words, chain, spec, store.links(chain.id), now_s)
         if words["dry_run"]:
             _report(
                 words,
@@ -156,6 +158,15 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
                 store, chain, "replaced by hand", only_pending=True, unanswered=UNANSWERED
             ).cancelled
     _report(words, chain, changed, waiting if edit.changes_something or "excluded" in changed else [], cancelled)
+
+
+def _report_new_end(words: Mapping[str, Any], chain: Chain, spec: ChainSpec, links: Iterable[Link], now_s: int) -> None:
+    """Prints a new end of a chain; one before that of the running job is a warning."""
+    if spec.until_s == chain.spec.until_s:
+        return
+    ends_s = [link.started_s + link.limit_s for link in links if link.state.value == "running"]
+    for remark in about_end(words, chain.name, spec, now_s, min(ends_s, default=now_s) - now_s):
+        click.echo(remark, err=True)
 
 
 def _check_given(edit: JobEdit, words: Mapping[str, Any]) -> None:

@@ -309,7 +309,7 @@ def about_end(words: Mapping[str, Any], name: str, spec: ChainSpec, now_s: int, 
             return (ends,)
         option = "--for" if words["lasting"] is not None else "--until"
         return (
-            f"mirage: warning: {ends}: its first job is then ended, before its time limit; give a later end with "
+            f"mirage: warning: {ends}: the job that runs then is ended before its time limit; give a later end with "
             f"{option}",
         )
     if _has_end(words):
