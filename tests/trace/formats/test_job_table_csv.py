@@ -112,6 +112,24 @@ def test_a_bad_row_of_a_later_piece_is_named(tmp_path: Path, monkeypatch: pytest
         read_trace(tmp_path / "t.csv")
 
 
+@pytest.mark.parametrize("size", [1, 45, 10**9])
+@pytest.mark.parametrize("header", [HEADER, "job_id,user,name"])
+def test_concatenated_tables(header: str, size: int) -> None:
+    rows = [",".join(row.split(",")[: len(header.split(","))]) for row in ROWS]
+    text = "\n".join([header, *rows[:2], header, rows[2], ""])
+    table, tally = read(text, size, regular=True, on_error="strict")
+    assert (table.job_id.tolist(), tally.header) == (["7", "12", "x1"], 2)
+    other = ",".join([header.split(",")[0], *reversed(header.split(",")[1:])])
+    for unlike in (other, f"{header},cost"):
+        with pytest.raises(TraceError, match="x:4: the line is a heading with other columns than line 1; export"):
+            read(text.replace(f"\n{header}", f"\n{unlike}"), size, regular=True, on_error="skip")
+
+
+def test_a_job_with_the_name_of_a_column_is_a_job() -> None:
+    table, tally = assert_alike("job_id,user,name\ntrain,ada,job_id\njob_id,bob,nodes_\n")
+    assert (table.job_id.tolist(), tally.header) == (["train", "job_id"], 1)
+
+
 def test_names_of_one_key_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_columns, "_keys", lambda words: words[:, 0] % 2)
     rows = [f"{k},1,2,3,FAILED,{user},n" for k, user in enumerate(["b", "d", "", "b", "f", "d"])]

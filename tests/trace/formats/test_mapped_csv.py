@@ -214,6 +214,17 @@ def test_a_job_over_the_repeated_hour_has_its_run_time(tmp_path: Path) -> None:
     assert read(cells, tmp_path, columns, timezone="UTC").table.run_s.tolist() == [2700, 2700]
 
 
+@pytest.mark.parametrize("on_error", ["strict", "skip"])
+def test_concatenated_files(tmp_path: Path, on_error: str) -> None:
+    trace = read([*ROWS[:2], [f" {ROWS[0][0]}", *ROWS[0][1:]], ROWS[2]], tmp_path, on_error=on_error)
+    assert (trace.table.job_id.tolist(), trace.report.header, trace.report.skipped) == (["7", "8"], 2, {})
+    for other in ([*reversed(ROWS[0])], [*ROWS[0][:5], "hosts"]):
+        with pytest.raises(TraceError, match=r"jobs\.csv:4: the line is a heading with other columns than line 2; exp"):
+            read([["# made by us"], *ROWS[:2], other, ROWS[2]], tmp_path, on_error=on_error)
+    named = [["id", "uid"], ["7", "id"], ["8", "uid"], ["id", "uid"], ["9", "ada"]]
+    assert read(named, tmp_path, "job_id=id,user=uid").table.user.values() == ["id", "uid", "ada"]
+
+
 INTEGERS = st.integers(0, 4_000_000_000)
 
 

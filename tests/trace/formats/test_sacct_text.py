@@ -195,6 +195,25 @@ def test_parsable_and_concatenated_output(read):
     assert trace.report.header == 2
 
 
+@pytest.mark.parametrize("on_error", ["strict", "skip"])
+@pytest.mark.parametrize("other", ["JobID|NCPUS|NNodes|JobName", "JobID|NNodes", "JobIDRaw|NNodes|NCPUS|JobName|"])
+@pytest.mark.parametrize("header", ["JobID|NNodes|NCPUS|JobName", ""])
+def test_a_further_heading_with_other_columns_is_an_error(read, header, other, on_error):
+    fields = None if header else ["JobID", "NNodes", "NCPUS", "JobName"]
+    than = "line 1" if header else "--fields"
+    at = 3 if header else 2
+    with pytest.raises(TraceError, match=rf"sacct\.txt:{at}: .* heading with other columns than {than}; export"):
+        read("1|2|64|a", other, "2|32|1|b", header=header, fields=fields, on_error=on_error)
+
+
+@pytest.mark.parametrize("again", ["JobID|NNodes|NCPUS|JobName|", "jobid|NNodes|NCPUS|JobName%30"])
+def test_a_further_heading_with_the_same_columns_may_be_written_otherwise(read, again):
+    trace = read("1|2|64|a", again, "2|1|32|JobID", "line|of a name", header="JobID|NNodes|NCPUS|JobName")
+    assert trace.table.nodes.tolist() == [2, 1]
+    assert trace.table.name.values() == ["a", "JobID\nline|of a name"]
+    assert (trace.report.header, trace.report.skipped) == (2, {})
+
+
 def test_bytes_that_are_not_utf8_do_not_cost_the_row(tmp_path):
     path = tmp_path / "latin.txt"
     path.write_bytes(b"JobID|JobName\n1|a\xe0b\n2|a\xc3\xa0b\n")

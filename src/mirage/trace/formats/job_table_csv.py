@@ -85,6 +85,11 @@ def _table(records: Iterator[tuple[int, list[str]]], names: Sequence[str], tally
         if not cells:
             tally.blank += 1
             continue
+        if "job_id" in cells and 2 * sum(cell in COLUMNS for cell in cells) > len(cells):  # of concatenated files
+            if cells != names:
+                raise tally.other_heading(line, "line 1")
+            tally.header += 1
+            continue
         try:
             table.append(line, _values(cells, names))
         except LineError as bad:
@@ -121,7 +126,7 @@ class _Reader:
         if b"\r" in text and b'"' not in text and text.count(b"\r") == text.count(b"\r\n"):
             text = text.replace(b"\r\n", b"\n")
         cells = CsvColumns.of(text, len(self._names))
-        if cells is None:
+        if cells is None or b"job_id" in text:  # a further heading
             return None
         columns: dict[str, Any] = {}
         for place, name in enumerate(self._names):

@@ -83,11 +83,19 @@ def read_mapped_csv(
     records = csv_records(text, tally, delimiter or detect_delimiter(text, columns))
     where, names = _header(records, tally, columns)
     local = None if zone_configured else LOCAL_TIME
-    rows = _Rows(_located(columns, names, f"{tally.path}:{where}", tally, clock, local), len(names), tally, clock)
+    located = _located(columns, names, f"{tally.path}:{where}", tally, clock, local)
+    rows = _Rows(located, len(names), tally, clock)
+    mapped = {names[column.place] for column in located if column.place >= 0}
     table = TableBuilder()
     for line, cells in records:
         if not any(cells):
             tally.blank += 1
+            continue
+        bare = [cell.strip() for cell in cells]
+        if bare == names or 2 * len(mapped.intersection(bare)) > max(len(mapped), 2):  # of concatenated files
+            if bare != names:
+                raise tally.other_heading(line, f"line {where}")
+            tally.header += 1
             continue
         try:
             table.append(line, rows.record(len(table.lines) + 1, cells))

@@ -150,6 +150,18 @@ class ReadTally:
         before = self.skipped.get(bad.reason)
         self.skipped[bad.reason] = Skipped(before.count + 1, before.first_line) if before else Skipped(1, line)
 
+    def other_heading(self, line: int, first: str) -> TraceError:
+        """Returns the error of joined files with unlike columns, which no skipping mends.
+
+        Args:
+            line: The further heading.
+            first: Where the columns before it are named.
+        """
+        return TraceError(
+            f"{self.path}:{line}: the line is a heading with other columns than {first}; "
+            "export the parts alike, or convert each to CSV (mirage trace convert) and join these"
+        )
+
     def close(self, jobs: int) -> ReadReport:
         """Returns the final report.
 

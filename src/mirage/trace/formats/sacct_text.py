@@ -47,16 +47,36 @@ def read_sacct(
     Raises:
         TraceError: The fields are unknown; or reading is strict and a row cannot be read.
     """
-    lines = LineReader(numbered_lines(data, tally))
+    numbered = numbered_lines(data, tally)
     rows = TableBuilder()
-    first = next(lines, None)
+    first = next(numbered, None)
     if first is not None:
         header = _Header(*first, tally, fields, delimiter)
+        lines = LineReader(_with_one_heading(numbered, first[0], header, tally))
         if not header.is_line:
             lines.push_back([first])
         tally.header += header.is_line
         _read_rows(lines, header, tally, clock, rows)
     return rows.table(tally)
+
+
+def _with_one_heading(
+    lines: Iterator[tuple[int, str]], first: int, header: _Header, tally: ReadTally
+) -> Iterator[tuple[int, str]]:
+    """Yields the lines; every further heading with the same columns becomes the first one.
+
+    Raises:
+        TraceError: A heading names other columns: the rows after it would be read by the wrong ones.
+    """
+    names = _plain(header.names)
+    for number, line in lines:
+        if header.delimiter in line and "jobid" in line.lower():
+            cells = _plain(line.removesuffix(header.delimiter).split(header.delimiter))
+            if IDENTIFIERS & set(cells) and all(cell.isalpha() for cell in cells):
+                if cells != names:
+                    raise tally.other_heading(number, f"line {first}" if header.is_line else "--fields")
+                line = header.line if header.is_line else line
+        yield number, line
 
 
 def _read_rows(lines: LineReader, header: _Header, tally: ReadTally, clock: LocalClock, rows: TableBuilder) -> None:
