@@ -142,16 +142,21 @@ def test_lines_are_read_as_slurm_reads_them(conf: Write) -> None:
     assert read_options(path)["a"] == "2", "the last one holds"
 
 
-def test_an_included_file_that_is_not_there_is_named(conf: Write, tmp_path: Path) -> None:
+def test_an_included_file_that_is_not_there_is_named_with_the_line(conf: Write, tmp_path: Path) -> None:
+    conf("\ninclude absent.conf\n", "other.conf")
+    path = conf("A=1,\\\n2\nInclude other.conf\n")
     with pytest.raises(ConfigurationError) as refused:
-        option_lines(conf("Include absent.conf\n"))
+        option_lines(path)
     assert str(refused.value) == (
+        f"{path}:3: Include other.conf: {tmp_path}/other.conf:2: Include absent.conf: "
         f"cannot read {tmp_path}/absent.conf: No such file or directory; name a readable slurm.conf"
     )
 
 
 def test_an_included_device_is_not_read(conf: Write) -> None:
-    with pytest.raises(ConfigurationError, match=r"^cannot read /dev/null: it is a device, .*; name a slurm\.conf$"):
+    with pytest.raises(
+        ConfigurationError, match=r":1: Include /dev/null: cannot read /dev/null: it is a device, .*; name a "
+    ):
         option_lines(conf("Include /dev/null\n"))
 
 
@@ -160,7 +165,7 @@ def test_a_file_that_includes_itself_is_refused(conf: Write) -> None:
     path = conf("Include other.conf\n")
     with pytest.raises(ConfigurationError) as refused:
         option_lines(path)
-    assert str(refused.value) == f"{path} includes itself; remove the Include"
+    assert str(refused.value).endswith(f"/other.conf:1: Include slurm.conf: {path} includes itself; remove the Include")
 
 
 def test_without_backfill_no_job_passes_the_head_of_the_queue() -> None:

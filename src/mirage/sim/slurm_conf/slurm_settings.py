@@ -343,7 +343,7 @@ def option_lines(path: str | Path, within: tuple[Path, ...] = ()) -> list[tuple[
         within: The files that include this one.
 
     Raises:
-        ConfigurationError: A file cannot be read, is a device, or includes itself.
+        ConfigurationError: A file cannot be read, is a device, or includes itself; the ``Include`` of it is named.
     """
     if is_device(path):
         raise ConfigurationError(f"cannot read {path}: it is a device, which may have no end; name a slurm.conf")
@@ -354,12 +354,17 @@ def option_lines(path: str | Path, within: tuple[Path, ...] = ()) -> list[tuple[
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}; name a readable slurm.conf") from error
     options: list[tuple[str, str]] = []
-    for line in text.replace("\\\n", " ").splitlines():
-        plain = line.split("#", 1)[0]
+    number = 1
+    for line in text.replace("\\\n", "\0").splitlines():
+        plain = line.replace("\0", " ").split("#", 1)[0]
         if included := _INCLUDE.match(plain):
-            options += option_lines(Path(path).parent / included[1], (*within, Path(path).absolute()))
+            try:
+                options += option_lines(Path(path).parent / included[1], (*within, Path(path).absolute()))
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{path}:{number}: Include {included[1]}: {error}") from None
         elif option := _OPTION.match(plain):
             options.append((option[1].lower(), option[2]))
+        number += 1 + line.count("\0")  # a continued line is several
     return options
 
 
