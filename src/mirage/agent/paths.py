@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import stat
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,12 +33,11 @@ class Home:
     store_url: str
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> Home:
-        """The folder and the store that the environment names.
+    def named(cls, environment: Mapping[str, str]) -> Home:
+        """The folder and the store that the environment names; they may not exist.
 
         Raises:
             ConfigurationError: The store is in memory, or a path is relative.
-            StoreError: The folder cannot be created.
         """
         url = environment.get("MIRAGE_STORE", "")
         if re.fullmatch(r"sqlite[\w+]*:/{0,3}(?!/|file:).*", url):
@@ -46,12 +46,38 @@ class Home:
                 "absolute path, with four slashes: sqlite:////path/to/file"
             )
         folder = folder_of(environment).absolute()
+        return cls(folder, url or f"sqlite:///{folder.resolve()}/store.db")
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Home:
+        """The folder and the store that the environment names; makes the folder.
+
+        Raises:
+            ConfigurationError: The store is in memory, or a path is relative.
+            StoreError: The folder cannot be created.
+        """
+        home = cls.named(environment)
+        folder = home.folder
         try:
             private_folder(folder)
             close_to_others(folder / "chains", folder / "endpoints", folder / "agent.log")
         except OSError as error:
             raise StoreError(f"cannot make {folder}: {error.strerror}; name another folder with MIRAGE_HOME") from error
-        return cls(folder, url or f"sqlite:///{folder.resolve()}/store.db")
+        return home
+
+    def check_writable(self) -> None:
+        """Check that files can be written in the folder, which may not exist; leaves none.
+
+        Raises:
+            StoreError: They cannot.
+        """
+        try:
+            try_folder(self.folder)
+        except OSError as error:
+            do = "write" if self.folder.is_dir() else "make"
+            raise StoreError(
+                f"cannot {do} {self.folder}: {error.strerror}; name another folder with MIRAGE_HOME"
+            ) from error
 
     @property
     def writers(self) -> str:
@@ -168,6 +194,23 @@ def private_folder(folder: Path) -> None:
         missing.mkdir(mode=0o700, exist_ok=True)
     if not folder.is_dir():
         raise NotADirectoryError(0, "there is a file of that name", str(folder))
+
+
+def try_folder(folder: Path) -> None:
+    """Make a file and remove it, in a folder or in the nearest one that exists above it.
+
+    Permissions alone do not show read-only and virtual file systems, full disks and quotas.
+
+    Raises:
+        OSError: It cannot be made or written.
+    """
+    there = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
+    with (
+        tempfile.TemporaryDirectory(prefix=".mirage-", dir=there) as trial,
+        (Path(trial) / "file").open("wb", buffering=0) as file,
+    ):
+        file.write(b"\0" * 4096)
+        os.fsync(file.fileno())
 
 
 def close_to_others(*paths: Path) -> None:

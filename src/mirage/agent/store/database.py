@@ -57,6 +57,11 @@ class Database:
         with self._reading():
             pass
 
+    def check_writable(self) -> None:
+        """Check that the store can be written; nothing is."""
+        with self._writing():
+            pass
+
     def backup_if_due(self, now_s: float) -> Path | None:
         """Make the hourly backup, if it is due; returns the new one.
 

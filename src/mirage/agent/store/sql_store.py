@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError
 
 from mirage.agent.model import (
     Chain,
@@ -20,13 +22,13 @@ from mirage.agent.model import (
     LinkState,
     StoreIdentity,
 )
-from mirage.agent.store.database import KeyExists
+from mirage.agent.store.database import Database, KeyExists
 from mirage.agent.store.engine import make_engine
 from mirage.agent.store.identity import OF_CHAIN, random_letters
 from mirage.agent.store.lease import LeasedDatabase
 from mirage.agent.store.rows import chain_of, decision_of, link_of, row_of, settable, spec_from_json, spec_to_json
 from mirage.agent.store.schema import chains, decisions, events, links, store
-from mirage.agent.store.store_file import path_of
+from mirage.agent.store.store_file import StoreFile, path_of
 from mirage.errors import ConfigurationError, StoreError, StoreGone, UnknownName, WrongCluster, shortened, shown
 from mirage.job_state import MISSING
 
@@ -84,6 +86,25 @@ def open_to_read(url: str | URL) -> SqlStore:
         except StoreError:
             raise error from None
         return store
+
+
+def check_store(url: str) -> None:
+    """Check that a store can be made or written; it is neither made nor updated.
+
+    Raises:
+        StoreError: It cannot.
+        ConfigurationError: The URL is none.
+    """
+    with suppress(ArgumentError, ValueError):  # make_engine reports a URL that is none
+        path = path_of(make_url(url))
+        if path is not None and not path.exists():
+            StoreFile.check_creatable(path)
+            return
+    database = Database(make_engine(url))
+    try:
+        database.check_writable()
+    finally:
+        database.close()
 
 
 class SqlStore(LeasedDatabase):

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from sqlalchemy.engine import URL
 
-from mirage.agent.paths import close_to_others, private_folder
+from mirage.agent.paths import close_to_others, private_folder, try_folder
 from mirage.agent.store.chain_file import read_chain_files
 from mirage.errors import StoreError, StoreGone
 
@@ -75,6 +75,22 @@ class StoreFile:
                 f"cannot open the store {path}: {error.strerror}; name another with MIRAGE_STORE"
             ) from error
         return cls(path, (found.st_dev, found.st_ino))
+
+    @staticmethod
+    def check_creatable(path: Path) -> None:
+        """Check that the missing file can be created; it is not.
+
+        Raises:
+            StoreError: It cannot be created.
+            StoreGone: There was a store: its backups or its chains still exist.
+        """
+        refuse_anew(path, "gone")
+        try:
+            try_folder(path.parent)
+        except OSError as error:
+            raise StoreError(
+                f"cannot open the store {path}: {error.strerror}; name another with MIRAGE_STORE"
+            ) from error
 
     @classmethod
     def of(cls, path: Path) -> StoreFile:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from mirage.agent.store.sql_store import open_store
 from mirage.cli import main
 from mirage.slurm.survey import Finding
+from tests.support.read_only import full_disk, read_only
 
 FINDINGS = [
     Finding("ok", "version", "25.11"),
     Finding("warn", "MinJobAge", "60 s", "jobs are forgotten soon"),
     Finding("fail", "controller", "no answer", "is it up?"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIRAGE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("MIRAGE_STORE", raising=False)
 
 
 @pytest.mark.parametrize(("count", "status"), [(1, 0), (2, 0), (3, 1)])
@@ -65,6 +74,71 @@ def test_a_source_of_the_queue_that_there_is_not_is_named(
         "mirage: error: unknown source of the queue in MIRAGE_QUEUE, 'sqeue'. Did you mean 'squeue'? "
         "Known: http://HOST:PORT of slurmrestd, scontrol, squeue.\n"
     )
+
+
+@pytest.fixture
+def doctor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[Path], str]:
+    """Returns the advice of the finding on the agent's folder, empty for none."""
+    monkeypatch.setattr("mirage.slurm.survey.survey", lambda slurm: [])
+
+    def advice(home: Path) -> str:
+        monkeypatch.setenv("MIRAGE_HOME", str(home))
+        status = main(["doctor", "--json"])
+        found = json.loads(capsys.readouterr().out)
+        assert [(one["level"], one["what"]) for one in found] == [("fail", "folder")] * status
+        assert main(["doctor"]) == status
+        out = capsys.readouterr().out
+        assert not found or out.splitlines()[0] == "FAIL  folder         cannot be used; no chain is submitted"
+        return found[0]["advice"] if found else ""
+
+    return advice
+
+
+def test_a_folder_that_can_be_made_is_not_made(doctor: Callable[[Path], str], tmp_path: Path) -> None:
+    assert doctor(tmp_path / "new" / "home") == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_a_failure(doctor: Callable[[Path], str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    for home in (Path("/proc/nohome"), tmp_path / "file", tmp_path / "file" / "home", tmp_path / "link"):
+        advice = doctor(home)
+        assert advice.startswith(f"cannot make {home}: ")
+        assert advice.endswith("; name another folder with MIRAGE_HOME")
+        assert main(["agent", "status"]) == 1
+
+
+def test_a_folder_that_cannot_be_written_is_a_failure(doctor: Callable[[Path], str], tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    assert doctor(tmp_path / "home") == ""
+    with read_only(tmp_path / "home", tmp_path / "mounted") as home:
+        fails = "Read-only file system; name another folder with MIRAGE_HOME"
+        assert doctor(home) == f"cannot write {home}: {fails}"
+        assert doctor(home / "below") == f"cannot make {home}/below: {fails}"
+    with full_disk(tmp_path / "home", tmp_path / "full") as home:
+        assert "No space left on device" in doctor(home)
+    assert list((tmp_path / "home").iterdir()) == []
+
+
+def test_a_store_that_cannot_be_written_is_a_failure(
+    doctor: Callable[[Path], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    home.mkdir()
+    elsewhere.mkdir()
+    open_store(f"sqlite:///{home}/store.db").close()
+    assert doctor(home) == ""
+    (home / "store.db").write_text("not a database" * 99)
+    assert f"{home}/store.db cannot be used: file is not a database" in doctor(home)
+    (home / "store.db").rename(home / "store.db.backup-1")
+    assert f"the store {home}/store.db is gone, but its backups" in doctor(home)
+    with read_only(elsewhere, tmp_path / "mounted") as mounted:
+        monkeypatch.setenv("MIRAGE_STORE", f"sqlite:///{mounted}/store.db")
+        fails = "Read-only file system; name another with MIRAGE_STORE"
+        assert doctor(home) == f"cannot open the store {mounted}/store.db: {fails}"
+        open_store(f"sqlite:///{elsewhere}/store.db").close()
+        assert doctor(home) == f"cannot open the store {mounted}/store.db: {fails}"
 
 
 def test_a_trial_that_is_refused_is_a_failure(

@@ -10,7 +10,7 @@ import click
 from mirage.cli import cli_context as cluster
 from mirage.cli.check_findings import print_findings
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.errors import ConfigurationError, SlurmError
+from mirage.errors import ConfigurationError, SlurmError, StoreError
 
 if TYPE_CHECKING:
     from mirage.slurm.client import SlurmClient
@@ -49,10 +49,11 @@ def doctor(ctx: click.Context, in_job: bool, partition: str, as_json: bool) -> N
 
 
 def _hosting() -> list[Finding]:
-    """Returns the rules of the site file, and the problem of an installed entry, if any."""
+    """Returns the rules of the site file, and what is wrong with the agent's folder."""
     from mirage.agent.hosting.installed_passes import entry_trouble
-    from mirage.agent.paths import folder_of
+    from mirage.agent.paths import Home
     from mirage.agent.site_file import read_site_files
+    from mirage.agent.store.sql_store import check_store
     from mirage.slurm.survey import FAIL, OK, WARN, Finding
 
     findings = []
@@ -67,7 +68,13 @@ def _hosting() -> list[Finding]:
             findings.append(
                 Finding(WARN, "login node", "nothing is compiled or calibrated here", site.login_refusal("compile"))
             )
-    if folder_of(os.environ).is_dir() and (trouble := entry_trouble(cluster.home())):  # doctor makes no folder
+    home = Home.named(os.environ)  # doctor makes no folder
+    try:
+        home.check_writable()
+        check_store(home.store_url)
+    except StoreError as error:
+        findings.append(Finding(FAIL, "folder", "cannot be used; no chain is submitted", str(error)))
+    if home.folder.is_dir() and (trouble := entry_trouble(cluster.home())):
         findings.append(Finding(WARN, "passes", "the installed entry does not start passes", trouble))
     return findings
 
