@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
 AT_ONCE = 4
 
-GATE = "signal-reaches-no-process trap-in-foreground save-longer-than-lead not-resumed bare hooks"
+GATE = "signal-reaches-no-process trap-in-foreground save-longer-than-grace not-resumed bare hooks"
 CHOSEN = os.environ.get("MIRAGE_TEST_PLANTED", GATE)
 PLANTED = [*TRAPS, *RIGHT] if CHOSEN == "all" else CHOSEN.split()
 """The scripts to rehearse: a few of each kind; all by ``MIRAGE_TEST_PLANTED=all``, on an idle machine."""

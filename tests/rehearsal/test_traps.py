@@ -93,9 +93,9 @@ PLAIN = replace(SHAPE, traps=(), forwards=(), in_background=False)
             ),
         ),
         ("signal-read-too-late", rehearsal(run(**KILLED, **NO_SAVE))),
-        ("save-longer-than-lead", rehearsal(run(**KILLED))),
+        ("save-longer-than-grace", rehearsal(run(**KILLED))),
         (
-            "save-longer-than-lead",
+            "save-longer-than-grace",
             rehearsal(
                 run(**KILLED, files=(FileChange(95.0, "part", 40, 7), FileChange(105.0, "part", 8, 9))),
                 run(72, first=6),

@@ -142,7 +142,7 @@ TRAPS = {
     ),
     "launcher-ends-children": Planted(passes_on("python3 deepspeed train.py --stop-on TERM", to="TERM")),
     "signal-read-too-late": Planted(passes_on("python3 train.py --evaluate-at 22")),
-    "save-longer-than-lead": Planted(passes_on("python3 train.py --save 40")),
+    "save-longer-than-grace": Planted(passes_on("python3 train.py --save 40")),
     "torn-checkpoint": Planted(passes_on("python3 train.py --save 40 --in-place")),
     "not-resumed": Planted(passes_on("python3 train.py --load none")),
     "resumed-from-older-checkpoint": Planted(

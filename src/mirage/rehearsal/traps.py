@@ -233,7 +233,7 @@ def torn_checkpoint(rehearsal: Rehearsal) -> str:
     return ""
 
 
-def save_longer_than_lead(rehearsal: Rehearsal) -> str:
+def save_longer_than_grace(rehearsal: Rehearsal) -> str:
     """Whether a save began and was not complete at the end."""
     run = rehearsal.first
     changes = _begun_save(run)
@@ -323,7 +323,7 @@ def two_chains_in_one_directory(rehearsal: Rehearsal) -> str:
 
 _IN_ORDER: tuple[Detector, ...] = (
     batch_shell_killed, signal_reaches_no_process, trap_in_foreground, launcher_killed, workers_killed_early,
-    launcher_ends_children, torn_checkpoint, save_longer_than_lead, flag_read_too_late, no_handler,
+    launcher_ends_children, torn_checkpoint, save_longer_than_grace, flag_read_too_late, no_handler,
     state_keyed_by_job, not_resumed, resumed_from_older,
 )  # fmt: skip
 _APART: tuple[Detector, ...] = (log_truncated, two_chains_in_one_directory)
@@ -344,7 +344,7 @@ REMEDIES = {
     ),
     "launcher_ends_children": ("launcher-ends-children", f"never signal the launcher: {_WRAPPER}"),
     "torn_checkpoint": ("torn-checkpoint", "write the checkpoint under another name, then rename it"),
-    "save_longer_than_lead": ("save-longer-than-lead", "give a longer --grace"),
+    "save_longer_than_grace": ("save-longer-than-grace", "give a longer --grace"),
     "flag_read_too_late": (
         "signal-read-too-late", "check the flag in long phases too (evaluation, warm-up), or give a longer --grace"
     ),
