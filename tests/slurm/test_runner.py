@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from mirage.slurm.client import SlurmClient
 from mirage.slurm.records import Submission
 from mirage.slurm.runner import Completed, SystemRunner, soft_limits
 from mirage.slurm.survey import detect
+from tests.support.waiting import until
 
 
 def environment_of(done: Completed) -> dict[str, str]:
@@ -54,6 +58,20 @@ def test_words_too_long_are_the_command_s_own_trouble() -> None:
 def test_a_missing_program_raises_request_not_sent(tmp_path: Path) -> None:
     with pytest.raises(RequestNotSent, match=r"cannot run sbatch: .*; is Slurm's bin folder on PATH\?"):
         SystemRunner().run(["sbatch"], environment={"PATH": str(tmp_path)}, directory=str(tmp_path))
+
+
+@pytest.mark.parametrize("argv", [["sbatch"], ["scancel", "7"], ["scontrol", "update", "JobId=7"]])
+def test_a_command_that_changes_something_ends_with_the_process_that_runs_it(tmp_path: Path, argv: list[str]) -> None:
+    program = tmp_path / argv[0]
+    program.write_text("#!/bin/sh\necho $$ > pid\nexec sleep 60\n")
+    program.chmod(0o755)
+    code = f"from mirage.slurm.runner import SystemRunner\nSystemRunner().run({argv})"
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=environment) as process:
+        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "", 20, "the command runs")
+        pid = int((tmp_path / "pid").read_text())
+        process.kill()
+    until(lambda: not Path(f"/proc/{pid}").exists(), 10, "the command has ended")
 
 
 def test_a_command_inherits_the_limits_that_it_is_given() -> None:
