@@ -25,7 +25,7 @@ BAD_NODE = f"""{OUTPUT}
 [ -e $1 ] || echo $SLURMD_NODENAME > $1
 [ "$(cat $1)" = $SLURMD_NODENAME ] && {{ echo "$2"; exit 3; }}
 trap 'exit 0' USR2
-while true; do sleep 0.2; done
+while true; do sleep 600 & wait $!; done
 """
 """Fails on the node of its first run."""
 

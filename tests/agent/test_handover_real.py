@@ -33,7 +33,7 @@ trap 'say told; sleep 1; say down; exit 0' USR2
 say start
 sleep LOAD_S & wait $!
 say ready; MIRAGE link ready
-while true; do sleep 0.2 & wait $!; done
+while true; do sleep 600 & wait $!; done
 """
 
 
@@ -128,7 +128,9 @@ def test_a_lone_link_is_signalled_its_grace_before_its_limit(shell: Shell, by: s
 
 def test_never_two_links_hold_nodes_at_once(shell: Shell) -> None:
     """Slurm ends a job up to half a minute after its limit; the next one starts after that."""
-    shell.script("stays.sh", "#!/bin/bash\n#SBATCH -o /dev/null\ntrap '' USR2\nwhile true; do sleep 0.2; done\n")
+    shell.script(
+        "stays.sh", "#!/bin/bash\n#SBATCH -o /dev/null\ntrap '' USR2\nwhile true; do sleep 600 & wait $!; done\n"
+    )
     shell.submit("one", "-t", "1", "--never-two", "--links", "2", "--grace", "15s", "stays.sh")
     agent = shell.agent()
     shell.until(lambda: JobState.RUNNING in shell.jobs("one").get(2, []), 180, "the second link runs")

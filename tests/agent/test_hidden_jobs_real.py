@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
 HELD_S = 10
 
-SERVICE = "#!/bin/bash\ntrap 'exit 0' USR2\nwhile true; do sleep 0.2; done\n"
+SERVICE = "#!/bin/bash\ntrap 'exit 0' USR2\nwhile true; do sleep 600 & wait $!; done\n"
 
 
 class AsOther:

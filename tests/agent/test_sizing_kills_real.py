@@ -35,7 +35,7 @@ SERVICE = """#!/bin/bash
 #SBATCH --output=/dev/null
 trap 'exit 0' USR2
 echo "$MIRAGE_LINK $SLURM_JOB_ID" >> service.log
-for k in $(seq 30); do sleep 0.1; done
+sleep 3 & wait $!
 """
 
 POINTS = (

@@ -31,7 +31,7 @@ SERVICE = """#!/bin/bash
 #SBATCH --nodes=1 --output=/dev/null
 trap 'exit 0' USR2
 echo "$MIRAGE_LINK $PWD $ONLY_THERE ${ONLY_HERE-absent} $SLURM_JOB_NAME $#:$1:$2" >> service.log
-while true; do sleep 0.2; done
+while true; do sleep 600 & wait $!; done
 """
 
 

@@ -26,7 +26,7 @@ from mirage.slurm.runner import Completed, SystemRunner
 from mirage.trace.table import JobTable
 
 NODES, GPUS, CPUS = 2, 8, 64
-SCRIPT = "#!/bin/bash\ntrap 'exit 0' USR2\nwhile true; do sleep 0.1; done\n"
+SCRIPT = "#!/bin/bash\ntrap 'exit 0' USR2\nwhile true; do sleep 600 & wait $!; done\n"
 
 
 @dataclass

@@ -28,7 +28,7 @@ else:
 SERVICE = """#!/bin/bash
 trap 'echo "$MIRAGE_LINK saved" >> "{folder}/service.log"; exit 0' USR2
 echo "$MIRAGE_LINK up $*" >> "{folder}/service.log"
-for k in $(seq {seconds}0); do sleep 0.1; done
+sleep {seconds} & wait $!
 echo "$MIRAGE_LINK down" >> "{folder}/service.log"
 exit {status}
 """

@@ -31,7 +31,7 @@ partition = "train"
 comment = "mirage-control"
 """
 
-JOB = "#!/bin/bash\n#SBATCH --output=/dev/null\ntrap 'touch $1.saved' USR1\nwhile true; do sleep 0.2; done\n"
+JOB = "#!/bin/bash\n#SBATCH --output=/dev/null\ntrap 'touch $1.saved' USR1\nwhile true; do sleep 600 & wait $!; done\n"
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -36,7 +36,7 @@ QUICK = {
 SERVICE = """#!/bin/bash
 trap 'echo "$MIRAGE_LINK checkpoint $(date +%s.%N)" >> service.log; exit 0' USR2
 echo "$MIRAGE_LINK up $(date +%s.%N)" >> service.log
-for k in $(seq {seconds}0); do sleep 0.1; done
+sleep {seconds} & wait $!
 echo "$MIRAGE_LINK down $(date +%s.%N)" >> service.log
 """
 

@@ -28,7 +28,7 @@ SERVICE = """#!/bin/bash
 #SBATCH --nodes=1 --output=/dev/null
 trap 'echo "$MIRAGE_LINK checkpoint" >> service.log; exit 0' USR2
 echo "$MIRAGE_LINK start $MIRAGE_PREVIOUS_JOB $1" >> service.log
-while true; do sleep 0.2; done
+while true; do sleep 600 & wait $!; done
 """
 
 

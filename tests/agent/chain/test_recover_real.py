@@ -25,7 +25,7 @@ SERVICE = """#!/bin/bash
 #SBATCH --nodes=1 --output=/dev/null
 trap 'echo "$MIRAGE_LINK left" >> service.log; exit 0' USR2
 echo "$MIRAGE_LINK up" >> service.log
-for k in $(seq 600); do sleep 0.2; done
+sleep 120 & wait $!
 """
 
 

@@ -26,7 +26,7 @@ PLAIN = """#!/bin/bash
 #SBATCH --output=/dev/null --time=4
 trap 'echo "told $SLURM_JOB_ID" >> run.log; exit 0' USR2
 echo "start $SLURM_JOB_ID|$1|$2|$COLOUR|$PWD|$SLURM_JOB_NUM_NODES|${MIRAGE_LINK:-none}" >> run.log
-while true; do sleep 0.2; done
+while true; do sleep 600 & wait $!; done
 """
 
 WORDS = ("--policy", "lead:0.06", "--links", "2", "--grace", "5s", "--no-agent")
@@ -160,7 +160,7 @@ WRAPPED = """#!/bin/bash
 #SBATCH --output=/dev/null --time=4 --ntasks=1
 launch() { srun --overlap "$@" & child=$!; wait $child; }
 launch bash -c 'trap "echo told $SLURM_JOB_ID >> run.log; exit 0" USR1; echo "start $SLURM_JOB_ID" >> run.log
-while true; do sleep 0.2; done'
+while true; do sleep 600 & wait $!; done'
 """
 
 

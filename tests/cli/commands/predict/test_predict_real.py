@@ -42,7 +42,7 @@ def test_a_promise_is_made_stored_and_settled(private_cluster, tmp_path: Path) -
     idle = json.loads(mirage("--json", "mine.sh"))
     assert idle["wait"]["95%"] == [0, 0]
     assert idle["slurm"]["wait"] <= 1
-    going = f"--wrap=until test -e {tmp_path}/go; do sleep 0.2; done"  # they end when all has been asked
+    going = f"--wrap=until test -e {tmp_path}/go; do sleep 1; done"  # they end when all has been asked
     before = [sbatch("-N2", "--exclusive", "-t", "10", "-o", "/dev/null", going) for _ in range(2)]
     busy = json.loads(mirage("--json", "mine.sh"))
     assert 0 < busy["wait"]["median"] <= BOTH_S
