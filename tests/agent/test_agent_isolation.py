@@ -262,6 +262,21 @@ def test_slurm_of_another_cluster_ends_the_agent(store: SqlStore, script: Path) 
     assert store.lease() is None, "given back"
 
 
+def test_a_controller_that_returns_as_another_cluster_ends_the_agent(
+    store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its jobs may have the numbers of ours."""
+    world = World(store, script, 1)
+    world.live(600)
+    monkeypatch.setattr(FaultySlurm, "configuration", lambda slurm: {"clustername": "another"})
+    world.live(120)
+    world.slurm.restart_controller(120)
+    before = world.slurm.commands
+    with pytest.raises(WrongCluster, match="another"):
+        world.live(600)
+    assert world.slurm.commands - before < 20, "before any other chain is served"
+
+
 # -- outages ------------------------------------------------------------------------------------------------
 
 

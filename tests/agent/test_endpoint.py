@@ -20,11 +20,11 @@ import pytest
 from mirage.agent.background.endpoints import install_endpoint, installed_endpoints
 from mirage.agent.chain.tag import Tag
 from mirage.agent.endpoint import KINDS, Endpoint, Port, live_job, numbers_of, render, write_if_changed
-from mirage.agent.model import Link, LinkState
+from mirage.agent.model import Chain, ChainSpec, Link, LinkState
 from mirage.agent.paths import Home
 from mirage.errors import ConfigurationError
 from mirage.job_state import JobState
-from mirage.slurm.records import QueuedJob
+from mirage.slurm.records import QueuedJob, Submission
 from tests.support.postgres import free_port
 from tests.support.reverse_proxies import ENVOY, HAPROXY, NGINX, program
 from tests.support.waiting import terminate, until
@@ -187,7 +187,8 @@ RUNNING, HELD, ENDED = LinkState.RUNNING, LinkState.HELD, LinkState.ENDED
 def test_the_live_job_is_that_of_the_newest_link_that_is_ready(
     links: list[Link], jobs: list[QueuedJob], live: int | None
 ) -> None:
-    found = live_job(links, {one.id: one for one in jobs}, KEY)
+    chain = Chain(1, "train", ChainSpec(Submission("job.sh")), 0, key=KEY)
+    found = live_job(links, {one.id: one for one in jobs}, chain)
     assert (found and found.id) == live
 
 

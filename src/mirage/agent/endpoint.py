@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mirage.agent.cycle.observations import SAME_START_S
 from mirage.agent.cycle.own_jobs import is_of_link
-from mirage.agent.model import Link, LinkState
+from mirage.agent.model import Chain, Link, LinkState
 from mirage.errors import ConfigurationError, shown
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.records import QueuedJob
@@ -101,7 +101,7 @@ def numbers_of(links: Sequence[Link]) -> list[int]:
     return [link.job for link in links if link.job != MISSING and link.state is not LinkState.ENDED]
 
 
-def live_job(links: Sequence[Link], jobs: Mapping[int, QueuedJob], key: str) -> QueuedJob | None:
+def live_job(links: Sequence[Link], jobs: Mapping[int, QueuedJob], chain: Chain) -> QueuedJob | None:
     """The job that serves now: of the newest link that is ready, else of the oldest that runs.
 
     Slurm decides which jobs run, whatever the store records: an agent may be late, or dead. The readiness of a run
@@ -110,12 +110,11 @@ def live_job(links: Sequence[Link], jobs: Mapping[int, QueuedJob], key: str) -> 
     Args:
         links: Links of the chain, in order.
         jobs: Jobs of our user in the queue, by number.
-        key: The random letters of the chain.
     """
     serving = [
         (link, jobs[link.job])
         for link in links
-        if link.job in jobs and is_of_link(jobs[link.job], key, link.number) and _serves(jobs[link.job])
+        if link.job in jobs and is_of_link(jobs[link.job], chain, link) and _serves(jobs[link.job])
     ]
     ready = [job for link, job in serving if link.ready_s != MISSING and job.start_s <= link.started_s + SAME_START_S]
     return ready[-1] if ready else next((job for _, job in serving), None)

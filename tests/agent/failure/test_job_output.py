@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mirage.agent.failure.job_output import effective_options, output_files
+from mirage.agent.chain.submission import effective_options
+from mirage.agent.failure.job_output import output_files
 from mirage.slurm.records import Submission
 
 

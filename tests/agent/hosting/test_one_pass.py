@@ -197,6 +197,19 @@ def test_a_quiet_pass_polls_once_and_remembers_the_rest(cron: Cron) -> None:
     assert cron.file.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize(("pause_s", "queried"), [(EVERY_S, 0), (4 * EVERY_S, 1)])
+def test_a_pass_after_a_long_pause_queries_which_cluster_this_is(
+    pause_s: int, queried: int, cron: Cron, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cron.add()
+    cron.once()
+    queries, configuration = [], cron.slurm.configuration
+    monkeypatch.setattr(cron.slurm, "configuration", lambda: queries.append(cron.now_s) or configuration())
+    cron.slurm.sleep(pause_s)
+    cron.once(stay_s=0)
+    assert len(queries) == queried
+
+
 def test_the_memory_is_equal_to_what_the_last_pass_knew(cron: Cron) -> None:
     cron.add()
     cron.live(4 * EVERY_S)

@@ -294,7 +294,7 @@ def _live(context: CycleContext, chain: str) -> tuple[int, QueuedJob | None]:
     if known is None or known.state is ChainState.DONE:
         return 0, None
     links = context.links.get(known.id, [])
-    job = live_job(links, context.snapshot.by_id, known.key)
+    job = live_job(links, context.snapshot.by_id, known)
     return next((link.number for link in links if job is not None and link.job == job.id), 0), job
 
 

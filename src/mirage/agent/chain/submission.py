@@ -15,6 +15,8 @@ from mirage.errors import RequestNotSent, SlurmRefused
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.backend import Backend
 from mirage.slurm.records import Submission
+from mirage.slurm.sbatch_options import from_environment
+from mirage.slurm.text.batch_script import directives
 
 CHAIN, LINK, PREVIOUS_JOB, TAG = "MIRAGE_CHAIN", "MIRAGE_LINK", "MIRAGE_PREVIOUS_JOB", "MIRAGE_TAG"
 READY_AFTER = "MIRAGE_READY_AFTER"
@@ -147,6 +149,15 @@ def link_submission(
     exported = {name: value for name, value in own.items() if name != HOME}
     options |= _export(options.get("export") or submission.environment.get("SBATCH_EXPORT", ""), exported)
     return replace(submission, script=str(script), options=options, environment={**submission.environment, **own})
+
+
+def effective_options(submission: Submission, script: bytes) -> dict[str, str | None]:
+    """The options of a job: of its script, its environment and its command line.
+
+    Raises:
+        ConfigurationError: The script has a line that sbatch would refuse.
+    """
+    return {**directives(script), **from_environment(submission.environment), **submission.options}
 
 
 def excluded_nodes(chain: Chain) -> str:

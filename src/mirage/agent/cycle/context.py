@@ -106,7 +106,7 @@ class CycleContext:
     def job_of(self, chain: Chain, link: Link) -> QueuedJob | None:
         """The job of a link in the queue; None where it is absent, or another job has its number."""
         job = self.snapshot.by_id.get(link.job) if link.job != MISSING else None
-        return job if job is not None and is_of_link(job, chain.key, link.number) else None
+        return job if job is not None and is_of_link(job, chain, link) else None
 
     def trouble(self, chain: Chain, what: str) -> None:
         """Record a problem of a chain, unless it has one already; commands show it."""

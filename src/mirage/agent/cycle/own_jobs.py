@@ -1,7 +1,7 @@
 """The jobs of a store's chains among all jobs of a cluster.
 
 A job is ours if its user is ours and its tag belongs to our store. Where a site has replaced the comment, the tag is
-lost; then user and job number must match.
+lost; then user and job number must match. But the same number may be given again, by a Slurm that has lost its state.
 """
 
 from __future__ import annotations
@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from mirage.agent.chain.submission import effective_options, script_of
 from mirage.agent.chain.tag import Tag, parse_tag, tag_in_line
+from mirage.agent.model import Chain, Link
+from mirage.errors import ConfigurationError, ScriptGone
+from mirage.job_state import MISSING
 from mirage.slurm.records import AccountedJob, QueuedJob
+
+LATER_S = 60
+"""A job submitted later by this time than the answer of sbatch about a link is not the one of that answer."""
 
 Key = tuple[str, int]
 """Key of a chain, and number of a link."""
@@ -48,10 +55,25 @@ def own_jobs(jobs: Iterable[QueuedJob], user: str, store: str) -> OwnJobs:
     return own
 
 
-def is_of_link(job: QueuedJob | AccountedJob, key: str, number: int) -> bool:
-    """Whether a job with the number of a link's job can be its job: no other link claims it."""
+def is_of_link(job: QueuedJob | AccountedJob, chain: Chain, link: Link) -> bool:
+    """Whether a job with the number of a link's job can be its job.
+
+    No other link may claim it. A job without a tag that was submitted later than the link is another one, unless it has
+    the name of the chain's jobs: a requeued link looks like this where the site has replaced its comment.
+    """
     tag = tag_of(job) if isinstance(job, AccountedJob) else parse_tag(job.comment)
-    return tag is None or (tag.key, tag.link) == (key, number)
+    if tag is not None:
+        return (tag.key, tag.link) == (chain.key, link.number)
+    is_later = MISSING not in (job.submit_s, link.submitted_s) and job.submit_s > link.submitted_s + LATER_S
+    return not is_later or _is_named_like_links(job.name, chain, link)
+
+
+def _is_named_like_links(name: str, chain: Chain, link: Link) -> bool:
+    try:
+        script = script_of(chain, link.number)
+        return name == (effective_options(chain.spec.submission, script.read_bytes()).get("job-name") or script.name)
+    except (ScriptGone, ConfigurationError, OSError):
+        return True  # the name is not known
 
 
 def tag_of(job: AccountedJob) -> Tag | None:

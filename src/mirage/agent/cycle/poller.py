@@ -105,8 +105,9 @@ class Poller:
         return {job.id: job.start_s for job in jobs if job.state is JobState.PENDING and job.start_s != MISSING}
 
     def forget_silence(self) -> None:
-        """Query again at once what had no answer before an outage."""
+        """Query again what had no answer before an outage, and which cluster this is."""
         self._not_before.clear()
+        self.options = None
 
     def _run_second_command(self, snapshot: Snapshot, now_s: int, store: str, missing_since_s: int | None) -> None:
         """Run the second command of this poll, the most urgent one.

@@ -101,7 +101,7 @@ class Reconciler:
             self.missing.pop(key, None)
             return change_from_queue(link, job, context.now_s, chain.spec)
         accounted = context.snapshot.accounted.get(link.job) if link.job != MISSING else None
-        if accounted is not None and not is_of_link(accounted, chain.key, link.number):
+        if accounted is not None and not is_of_link(accounted, chain, link):
             accounted = None
         if link.job == MISSING:
             accounted = context.snapshot.accounted_tags.get((chain.key, link.number))

@@ -18,14 +18,13 @@ from mirage.agent.chain.budget import budget_of, next_size
 from mirage.agent.chain.history import requested_nodes
 from mirage.agent.chain.spec_check import limit_s as given_limit_s
 from mirage.agent.chain.spec_check import shortest_link_s
-from mirage.agent.chain.submission import excluded_nodes, script_of
+from mirage.agent.chain.submission import effective_options, excluded_nodes, script_of
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.handover import limit_ends_s
 from mirage.agent.cycle.retries import clock_of
 from mirage.agent.cycle.transitions import RESERVED
 from mirage.agent.decision.reservation_wall import LinkNodes, ReservationWall, link_nodes
 from mirage.agent.decision.revision import waits_no_more
-from mirage.agent.failure.job_output import effective_options
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.duration import MINUTE_S, UNLIMITED_S, format_duration
 from mirage.errors import ConfigurationError, SlurmRefused

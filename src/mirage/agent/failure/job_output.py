@@ -9,22 +9,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from mirage.slurm.records import Submission
-from mirage.slurm.sbatch_options import from_environment
-from mirage.slurm.text.batch_script import directives
-
 DEFAULT = "slurm-%j.out"
 
 _FIELD = re.compile(r"%(\d{0,3})([%AaJjNnstux])")
-
-
-def effective_options(submission: Submission, script: bytes) -> dict[str, str | None]:
-    """The options of a job: of its script, its environment and its command line.
-
-    Raises:
-        ConfigurationError: The script has a line that sbatch would refuse.
-    """
-    return {**directives(script), **from_environment(submission.environment), **submission.options}
 
 
 def output_files(

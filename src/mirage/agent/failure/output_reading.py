@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from mirage.agent.chain.submission import script_of
+from mirage.agent.chain.submission import effective_options, script_of
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.retries import BROKEN, NO_FAULT, pause
 from mirage.agent.cycle.transitions import AT_THE_LIMIT_S, SLURM_EARLY_S
-from mirage.agent.failure.job_output import effective_options, output_files
+from mirage.agent.failure.job_output import output_files
 from mirage.agent.failure.log_patterns import FailureCause, Verdict, find_cause, read_patterns, tail_of
 from mirage.agent.failure.node_exclusion import exclude
 from mirage.agent.failure.training_progress import TrainingProgress, read_progress, stands_still

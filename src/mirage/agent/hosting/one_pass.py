@@ -215,6 +215,8 @@ class OnePass:
                 self.agent.poller.recall(self.memory.poller)
         except (ValueError, KeyError, TypeError) as error:
             log.warning("no memory", extra={"detail": f"{self.file} is damaged: {error}; Slurm is queried again"})
+        if self.agent.clock() - known.polled_s > 2 * self.every_s + MINUTE_S:
+            self.agent.poller.forget_silence()
         if self.memory.is_last(known):
             reconciler = self.agent.reconciler
             reconciler.missing.update({(chain, link): since_s for chain, link, since_s in self.memory.missing})

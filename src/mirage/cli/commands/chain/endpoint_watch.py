@@ -46,7 +46,7 @@ class Follower:
         from mirage.agent.endpoint import live_job, numbers_of
 
         jobs = {job.id: job for job in self.slurm.observe_jobs(numbers_of(self.links))}
-        self.job = live_job(self.links, jobs, self.chain.key)
+        self.job = live_job(self.links, jobs, self.chain)
 
     def write(self) -> bool:
         """Writes the file if it changes, runs the reload command; returns whether both succeeded.

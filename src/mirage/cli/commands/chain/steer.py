@@ -176,7 +176,7 @@ def cancel_jobs(
         own = own_jobs(slurm.observe().jobs, slurm.user, store.identity().identity)
         for link in reversed(links):  # waiting jobs first: the end of a running one would let them start
             job = own.by_id.get(link.job)
-            if link.cancelled_s != MISSING or job is None or not is_of_link(job, chain.key, link.number):
+            if link.cancelled_s != MISSING or job is None or not is_of_link(job, chain, link):
                 continue
             if link.state in states and not (only_pending and job.state is not JobState.PENDING):
                 event = EventRecord(chain.id, link.number, now_s, WITHDRAWN, f"job {job.id}, {why}")
