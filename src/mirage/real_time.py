@@ -31,6 +31,23 @@ def on_this_clock_s(seconds: float) -> float:
     return seconds * float(speed[1]) if speed else seconds
 
 
+def file_time_on_this_clock_s(instant_s: float) -> float:
+    """Converts the time of a file into one of this process's clock.
+
+    libfaketime leaves the times of files as they are. The age of the file is measured on their clock, with a new file
+    in memory, and runs as fast as this process's clock.
+    """
+    rate = on_this_clock_s(1.0)
+    if rate == 1.0:
+        return instant_s
+    descriptor = os.memfd_create("clock")
+    try:
+        age_s = os.fstat(descriptor).st_mtime - instant_s
+    finally:
+        os.close(descriptor)
+    return time.clock_gettime(time.CLOCK_REALTIME) - rate * age_s
+
+
 def wait_until(condition: Callable[[], bool], patience_s: float, pause_s: float = PAUSE_S) -> bool:
     """Whether a condition becomes true within some real seconds; it is tested at least once."""
     end_s = real_s() + patience_s

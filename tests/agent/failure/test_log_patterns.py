@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from mirage.agent.failure.log_patterns import (
     tail_of,
 )
 from mirage.errors import ConfigurationError
+from mirage.lab.real.slurm_packages import faketime_library
 
 EXCLUDE, STOP, CONTINUE = Verdict
 
@@ -185,6 +188,31 @@ def test_files_that_are_missing_old_or_no_files_have_no_tail(tmp_path: Path) -> 
     assert tail_of(old, 1_061) is None, "the link began after it was written"
     for path in (tmp_path / "none", tmp_path, tmp_path / "pipe", Path("/dev/null"), Path("a\0b")):
         assert tail_of(path, 0) is None
+
+
+READ_ON_A_FAST_CLOCK = """
+import sys, time
+from pathlib import Path
+from mirage.agent.failure.log_patterns import tail_of
+since_s = int(time.time())
+Path("new.out").write_text("new")
+print(time.time() - float(sys.argv[1]) > 3_000, tail_of(Path("new.out"), since_s), tail_of(Path("old.out"), since_s))
+print(tail_of(Path("old.out"), since_s - 3_600))
+"""
+
+
+def test_the_age_of_a_file_counts_on_a_compressed_clock(tmp_path: Path) -> None:
+    """The old file is ten real seconds old, which are 200 s of that clock."""
+    library = faketime_library()
+    if library is None:
+        pytest.skip("there is no libfaketime; apt-get install libfaketime")
+    (tmp_path / "old.out").write_text("old")
+    written_s = (tmp_path / "old.out").stat().st_mtime
+    os.utime(tmp_path / "old.out", (written_s - 10, written_s - 10))
+    environment = {"LD_PRELOAD": str(library), "FAKETIME": "+1h x20", "PYTHONPATH": ":".join(sys.path)}
+    words = [sys.executable, "-c", READ_ON_A_FAST_CLOCK, str(written_s)]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, check=True, timeout=60, capture_output=True, text=True)
+    assert done.stdout == "True new None\nold\n"
 
 
 def test_a_user_s_file_adds_patterns_and_replaces_those_of_its_names(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from mirage.errors import ConfigurationError, shown
+from mirage.real_time import file_time_on_this_clock_s
 from mirage.text_file import parse_toml, read_text_file
 
 TAIL_BYTES = 256 * 1024
@@ -140,7 +141,7 @@ def tail_of(path: Path, since_s: int) -> str | None:
     Bytes that are not UTF-8 become replacement characters. A pipe or a device is not read.
 
     Args:
-        since_s: The start of the link: an older file is the output of another one.
+        since_s: The start of the link, on this process's clock: an older file is the output of another one.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -148,7 +149,9 @@ def tail_of(path: Path, since_s: int) -> str | None:
         return None
     try:
         found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_mtime < since_s - CLOCKS_DIFFER_S:
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        if file_time_on_this_clock_s(found.st_mtime) < since_s - CLOCKS_DIFFER_S:
             return None
         return os.pread(descriptor, TAIL_BYTES, max(found.st_size - TAIL_BYTES, 0)).decode("utf-8", "replace")
     except OSError:
