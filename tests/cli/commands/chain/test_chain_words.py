@@ -218,6 +218,18 @@ def test_explain_reports_the_requested_number_of_decisions_in_order(type_: Type)
     )
 
 
+@pytest.mark.parametrize("state", [ChainState.ACTIVE, ChainState.DONE])
+def test_explain_promises_no_decision_where_slurm_alone_starts_the_links(
+    type_: Type, store: SqlStore, state: ChainState
+) -> None:
+    spec = replace(store.chains()[0].spec, policy="dependency", never_two=True)
+    store.change_chain(store.add_chain("pair", spec, NOW_S - 5).id, state=state)
+    out, err = type_("chain", "explain", "pair")
+    assert out == "no policy decides here (--never-two): Slurm starts the next job when the present one has ended\n"
+    assert err == ""
+    assert type_("chain", "explain", "pair", "--json")[0] == "[]\n"
+
+
 def test_explain_as_json_is_json_even_where_a_number_is_infinite(type_: Type) -> None:
     def refuse(constant: str) -> None:
         raise AssertionError(constant)

@@ -96,12 +96,13 @@ def explain(name: str, last: int, as_json: bool) -> None:
         click.echo(json.dumps([_as_json(decision) for decision in decisions], indent=2))
         return
     if not decisions:
-        done = chain.state.value == "done"
-        click.echo(
-            "there was no decision: no policy was called before the chain was done"
-            if done
-            else "no decisions yet: the first is due once a job of the chain runs"
-        )
+        if chain.spec.never_two:
+            why = "no policy decides here (--never-two): Slurm starts the next job when the present one has ended"
+        elif chain.state.value == "done":
+            why = "there was no decision: no policy was called before the chain was done"
+        else:
+            why = "no decisions yet: the first is due once a job of the chain runs"
+        click.echo(why)
     for decision in decisions:
         click.echo("\n".join(explained(decision)))
 
