@@ -10,7 +10,7 @@ import pytest
 from mirage.errors import TraceError
 from mirage.schedule.gpu_cluster import gpu_cluster
 from mirage.schedule.speeds.profiles import no_profiles
-from mirage.schedule.workload.gang_csv import HEADER
+from mirage.schedule.workload.gang_csv import is_gang_header
 from mirage.schedule.workload.gpu_jobs import GpuJobs
 from mirage.schedule.workload.gpu_workload import read_workload
 from mirage.trace.formats.job_table_csv import COLUMNS
@@ -77,8 +77,24 @@ def test_a_malformed_line_is_named(tmp_path: Path, text: str, message: str) -> N
         _read(tmp_path / "g.csv", text)
 
 
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("job_id,submit_s,run_s,num_gpus,model", "no column gpus, .*; rename 'num_gpus' if it is that column$"),
+        ("job_id,submit_s,duration,gpus,model", "no column run_s, .*; rename 'duration' if it is that column$"),
+        ("job_id,submit_s,run_s", "no column gpus, which GPU jobs need; add it$"),
+        ("job_id,submit_s,run_s,g,save_s,save", "no column gpus, which GPU jobs need; add it$"),
+        ("job_id,gpus,epochs,r", "no column submit_s and no column run_s, which GPU jobs need; add it$"),
+    ],
+)
+def test_a_column_that_is_missing_is_named_and_no_other(tmp_path: Path, header: str, message: str) -> None:
+    with pytest.raises(TraceError, match=rf"g\.csv:1: {message}"):
+        _read(tmp_path / "g.csv", f"{header}\n{','.join('7' * (header.count(',') + 1))}\n")
+
+
 def test_no_job_table_is_mistaken_for_gangs() -> None:
-    assert not set(HEADER) <= set(COLUMNS)
+    assert not is_gang_header(COLUMNS)
+    assert not is_gang_header(["job_id", "submit_s", "start_s", "end_s", "gpus", "model"])
 
 
 def test_a_job_runs_on_the_gpu_types_that_its_row_names(tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ end of every epoch: ``checkpoint_every_s`` is the length of an epoch, by default
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from mirage.errors import TraceError, shown
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.workload.gpu_jobs import GpuJobs
 from mirage.schedule.workload.workload_rows import WorkloadRow, row_types
+from mirage.trace.formats.job_table_csv import COLUMNS as JOB_TABLE_COLUMNS
 
 HEADER = ("job_id", "submit_s", "run_s", "gpus")
 
@@ -28,9 +29,9 @@ def read_gang_csv(rows: list[WorkloadRow], cluster: GpuCluster) -> GpuJobs:
     limit is the run time that the user of a job expects.
 
     Raises:
-        TraceError: A column is unknown, or a row cannot be used; the message begins with ``file:line:``.
+        TraceError: A column is missing or unknown, or a row cannot be used; the message begins with ``file:line:``.
     """
-    _refuse_unknown(rows[0])
+    _check_columns(rows[0])
     _refuse_twice(rows)
     rows = sorted(rows, key=lambda row: row.number("submit_s", least=0))
     gpus = [row.integer("gpus", least=1) for row in rows]
@@ -50,15 +51,27 @@ def read_gang_csv(rows: list[WorkloadRow], cluster: GpuCluster) -> GpuJobs:
     )
 
 
-def _refuse_unknown(row: WorkloadRow) -> None:
-    """Refuse columns that would be ignored, such as ``save_ms``."""
+def is_gang_header(columns: Collection[str]) -> bool:
+    """Whether columns are those of a gang workload, though some may be missing."""
+    found = set(columns)
+    return set(HEADER) <= found or len(found & {*HEADER, *OPTIONAL}) > max(2, len(found & set(JOB_TABLE_COLUMNS)))
+
+
+def _check_columns(row: WorkloadRow) -> None:
+    """Refuse missing columns, and those that would be ignored, such as ``save_ms``."""
     known: Sequence[str] = (*HEADER, *OPTIONAL)
-    for column in row.cells:
-        if column not in known:
-            raise TraceError(
-                f"{row.path}:1: unknown column {shown(column)}; the columns are {', '.join(known)}, all times in "
-                "seconds: rename or remove it"
-            )
+    missing = [column for column in HEADER if column not in row.cells]
+    unknown = [column for column in row.cells if column not in known]
+    if missing:
+        renamed = f"; rename {shown(unknown[0])} if it is that column" if len(missing) == len(unknown) == 1 else ""
+        raise TraceError(
+            f"{row.path}:1: no column {' and no column '.join(missing)}, which GPU jobs need{renamed or '; add it'}"
+        )
+    if unknown:
+        raise TraceError(
+            f"{row.path}:1: unknown column {shown(unknown[0])}; the columns are {', '.join(known)}, all times in "
+            "seconds: rename or remove it"
+        )
 
 
 def _refuse_twice(rows: Sequence[WorkloadRow]) -> None:

@@ -120,7 +120,7 @@ def _kind(path: str) -> str:
         return "sia"
     if set(philly_csv.HEADER) <= set(columns):
         return "philly"
-    if set(gang_csv.HEADER) <= set(columns):
+    if gang_csv.is_gang_header(columns):
         return "gangs"
     return "gavel" if len(head.split("\t")) == len(gavel_trace.COLUMNS) else "table"
 
