@@ -49,6 +49,17 @@ class ExtensibleOption(click.Option):
             self.help = own_help
 
 
+class VariableOption(click.Option):
+    """An option with an environment variable, which errors about its value name."""
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """Returns the option, and the variable if the value is that of the variable."""
+        hint = super().get_error_hint(ctx)
+        if ctx is None or ctx.get_parameter_source(self.name or "") is not ParameterSource.ENVIRONMENT:
+            return hint
+        return f"{hint}, set by {self.envvar}"
+
+
 def examples(*lines: str) -> str:
     """Returns the end of a help text: commands to copy, one per line."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])

@@ -197,7 +197,7 @@ def test_settings_that_cannot_be_are_refused_before_anything_runs(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["run", "--calibrate-every", "59m"], "--calibrate-every is too short; give at least 1h, or 0 for never"),
+        (["run", "--calibrate-every", "59m"], "00:59:00 is too short; give at least 1h, or 0 for never"),
         (["once", "--every", f"{SHORTEST_EVERY_S - 1}s"], "'--every': '59s' is too short; at least 60 s"),
         (["once", "--every", f"{LONGEST_EVERY_S + 1}s"], "'--every': '7201s' is too long; at most 02:00:00"),
     ],
@@ -237,11 +237,19 @@ def test_how_often_the_site_is_calibrated(
     assert calibration.folder == tmp_path / "calibration"
 
 
+@pytest.mark.parametrize(
+    ("interval", "message"), [("soon", "'soon' is no duration; "), ("59m", "00:59:00 is too short; give at least 1h")]
+)
 @pytest.mark.usefixtures("store")
-def test_a_time_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("MIRAGE_CALIBRATE_EVERY", "soon")
+def test_the_variable_of_a_refused_time_is_named(
+    interval: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MIRAGE_CALIBRATE_EVERY", interval)
     assert main(["agent", "run"]) == 2
-    assert "--calibrate-every" in capsys.readouterr().err
+    where = "Error: Invalid value for '--calibrate-every', set by MIRAGE_CALIBRATE_EVERY: "
+    assert capsys.readouterr().err.splitlines()[-1].startswith(where + message)
+    assert main(["agent", "run", "--calibrate-every", interval]) == 2
+    assert f"Error: Invalid value for '--calibrate-every': {message}" in capsys.readouterr().err
 
 
 def test_an_agent_is_of_one_kind(capsys: pytest.CaptureFixture[str]) -> None:

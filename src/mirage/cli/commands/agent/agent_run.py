@@ -19,9 +19,9 @@ from mirage.cli.commands.agent.foreground_agent import (
     log_format,
     patient_settings,
 )
-from mirage.cli.options import CONTEXT, examples
+from mirage.cli.options import CONTEXT, VariableOption, examples
 from mirage.cli.values import Duration, IntegerRange
-from mirage.duration import HOUR_S, MINUTE_S
+from mirage.duration import HOUR_S, MINUTE_S, format_duration
 from mirage.errors import SlurmError
 
 if TYPE_CHECKING:
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 
 MOST_SKEW_S = 10
 """Difference between the clocks of this machine and of the host of --ssh that is reported, seconds."""
+
+
+def _at_least_an_hour(_: click.Context, __: click.Parameter, value_s: int | None) -> int | None:
+    if value_s and value_s < HOUR_S:
+        raise click.BadParameter(f"{format_duration(value_s)} is too short; give at least 1h, or 0 for never")
+    return value_s
 
 
 @click.command(
@@ -54,6 +60,8 @@ MOST_SKEW_S = 10
 @click.option(
     "--calibrate-every",
     "calibrate_every_s",
+    cls=VariableOption,
+    callback=_at_least_an_hour,
     metavar="TIME",
     type=Duration(limited=True, with_unit=True),
     envvar="MIRAGE_CALIBRATE_EVERY",
@@ -96,8 +104,6 @@ def run(
 
     if host is not None and not host.strip():
         raise click.UsageError("--ssh is empty; name a host, or leave the option out")
-    if calibrate_every_s and calibrate_every_s < HOUR_S:
-        raise click.UsageError("--calibrate-every is too short; give at least 1h, or 0 for never")
     start_logging(as_json=log_json, files=cluster.home().logs)
     site = read_site_files(os.environ, _connect(host) if host else None)
     settings = AgentSettings()
