@@ -13,7 +13,7 @@ _WORDS = {
     "PartitionInactive": "its partition is inactive",
     "PartitionNodeLimit": "it requests more nodes than its partition gives",
     "PartitionTimeLimit": "its time limit is longer than its partition allows",
-    "PartitionConfig": "its partition is not open to it",
+    "PartitionConfig": "its partition is not open to it, or has no node that is large enough",
     "QOSTimeLimit": "its time limit is longer than its QOS allows",
     "QOSMaxWallDurationPerJobLimit": "its time limit is longer than its QOS allows",
     "AssociationTimeLimit": "its time limit is longer than its account allows",

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from mirage.agent.chain.submission import PREVIOUS_JOB
+from mirage.agent.cycle.reconcile import Reconciler
 from mirage.agent.cycle.retries import clock_of
 from mirage.agent.cycle.submit import Submissions, proof_s
 from mirage.agent.model import Link, LinkState
@@ -15,7 +16,7 @@ from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.backend import Backend
 from mirage.slurm.records import Submission
-from tests.support.one_chain import NOW_S, OneChain, Slurm, ended, held, planned, queued, running
+from tests.support.one_chain import NOW_S, OneChain, Slurm, ended, held, job, planned, queued, running
 
 
 @pytest.mark.parametrize(
@@ -90,3 +91,31 @@ def test_until_then_the_chain_waits_and_reports_why() -> None:
         f"2 links in a row failed soon after their start; the next is submitted after {clock_of(due_s)}, if this one "
         "runs on"
     )
+
+
+@pytest.mark.parametrize(
+    ("number", "attempted_s", "trouble"),
+    [
+        (1, NOW_S, ""),
+        (2, 9_990, ""),
+        (
+            3,
+            MISSING,
+            "job 108 is link 3 of this chain, and the store ends with link 1: another agent uses a newer copy",
+        ),
+    ],
+)
+def test_a_link_that_another_agent_has_submitted_with_a_copy_of_the_store_is_not_submitted_again(
+    number: int, attempted_s: int, trouble: str
+) -> None:
+    world, slurm = OneChain(ended(1), planned(2)), Sbatch()
+    world.slurm, world.context.backend = slurm, cast(Backend, slurm)
+    world.shows(job(108, JobState.PENDING, number, submit_s=9_990))
+    Submissions().submit_planned(world.context, world.chain)
+    assert len(slurm.calls) == (number == 1)
+    assert world.links[1].attempted_s == attempted_s
+    assert world.context.troubles.get(1, "").startswith(trouble)
+    if number == 2:
+        Reconciler().follow(world.context, world.chain)
+        assert (world.links[1].job, world.links[1].state) == (108, LinkState.QUEUED)
+        assert [kind for _, kind, _ in world.events] == ["submitted-elsewhere", "found"]

@@ -53,6 +53,8 @@ class Submissions:
             if context.now_s < chain.next_try_s:
                 context.trouble(chain, chain.trouble)
                 continue
+            if self._is_submitted_elsewhere(context, chain, link):
+                continue
             previous = previous_of(context, link)
             if (proven_s := proof_s(context, chain, previous)) > context.now_s:
                 why = f"{chain.failures} links in a row failed soon after their start"
@@ -78,6 +80,28 @@ class Submissions:
         under_way = [future for _, future in self.under_way.values()]
         wait(under_way, patience_s)
         return bool(under_way)
+
+    @staticmethod
+    def _is_submitted_elsewhere(context: CycleContext, chain: Chain, link: Link) -> bool:
+        """Whether the queue has this link, which the store has never attempted, or a later one.
+
+        The store was copied or restored, and another agent has continued the chain.
+        """
+        tagged = context.snapshot.own.tagged
+        later = {
+            number: jobs[0] for (key, number), jobs in tagged.items() if key == chain.key and number >= link.number
+        }
+        if (job := later.get(link.number)) is not None:
+            detail = f"job {job.id} has its tag: an agent with a copy of this store has submitted it"
+            event = context.event(chain.id, link.number, "submitted-elsewhere", detail)
+            context.change_link(link, event, attempted_s=job.submit_s)  # the next cycle finds it
+        elif later:
+            context.trouble(
+                chain,
+                f"job {later[max(later)].id} is link {max(later)} of this chain, and the store ends with link "
+                f"{link.number - 1}: another agent uses a newer copy of this store; stop this agent",
+            )
+        return bool(later)
 
     def _start(self, backend: Backend, attempt: Attempt) -> Future[int]:
         work = partial(backend.submit, attempt.submission)
