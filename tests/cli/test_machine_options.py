@@ -209,6 +209,18 @@ def test_jobs_of_partitions_that_the_cluster_lacks_are_named(
     assert capsys.readouterr().err == warning
 
 
+@pytest.mark.parametrize(("cpus", "warns"), [([1, 2], False), ([128, 256], True)])
+def test_processors_for_a_trace_that_counts_nodes_are_a_warning(
+    cpus: list[int], warns: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = {name: [k, k + 1] for k, name in enumerate(("submit_s", "start_s", "end_s"))}
+    table = JobTable.build(range(2), **times, state=[3, 3], nodes=[1, 2], cpus=cpus)
+    for machine in (replace(NOTHING, processors=4), replace(NOTHING, nodes=4)):
+        machine.workload(table, Cluster.pool(4), "t.csv")
+    printed = capsys.readouterr().err
+    assert printed.count("t.csv counts nodes, with up to 128 CPUs each, and each node counts as one") == warns
+
+
 def test_the_disciplines_are_printed_in_a_sentence() -> None:
     *names, last = discipline_help().replace(" or ", ", ").split(", ")
     assert discipline_help() == f"{', '.join(names)} or {last}"

@@ -85,7 +85,7 @@ class MachineOptions:
         return SimulatedMachine(cluster, settings, self.slurm_conf or self.settings or SETTINGS[0])
 
     def workload(self, table: JobTable, cluster: Cluster, trace: str) -> Workload:
-        """Returns the jobs of a trace to replay; warns of those that run in another partition.
+        """Returns the jobs of a trace to replay; warns of those with another place or size.
 
         Args:
             table: The trace.
@@ -104,6 +104,13 @@ class MachineOptions:
                 f"mirage: warning: {quantity(sum(others.values()), 'job')} of {trace} are of partitions that "
                 f"{self.cluster or self.slurm_conf} does not have ({most}): they run in its first one, "
                 f"{cluster.partitions[0].name}",
+                err=True,
+            )
+        each = int((table.cpus // table.nodes.clip(1)).max(initial=1))
+        if self.processors is not None and each > 1:
+            click.echo(
+                f"mirage: warning: {trace} counts nodes, with up to {each} CPUs each, and each node counts as one "
+                "processor here; give the number of nodes with --nodes",
                 err=True,
             )
         try:
