@@ -209,6 +209,11 @@ def test_a_job_that_ends_before_the_warning_has_not_passed() -> None:
     assert "shorter" not in silent.notes[0]
 
 
+def test_a_batch_shell_that_ignores_the_warning_is_named() -> None:
+    ignoring = run(processes=(replace(SHELL, catches=(), ignores=("USR1",)),), **KILLED, **NO_SAVE)
+    assert "the batch shell of job 71 ignores USR1: let its trap pass the signal on" in judge(rehearsal(ignoring)).notes
+
+
 def test_a_job_with_a_hidden_training_has_not_passed() -> None:
     hidden = run(processes=(SHELL,), **KILLED, **NO_SAVE, steps_until_s=108)
     result = judge(rehearsal(hidden, run(72, first=6), shape=PLAIN, delivers="USR2"))

@@ -147,7 +147,10 @@ def judge(rehearsal: Rehearsal) -> RehearsalResult:
         )
     elif not first.steps:
         notes.append("no steps were found: report them with mirage.hooks.progress, or print `step N`")
-    if first.warned and not first.left and not first.trainers():
+    ignoring = any(p.pid == first.shell and first.signal in p.ignores for p in first.at(first.signalled_s))
+    if first.warned and first.to_batch_shell and ignoring and not first.trainers():
+        notes.append(f"the batch shell of job {first.job} ignores {first.signal}: let its trap pass the signal on")
+    elif first.warned and not first.left and not first.trainers():
         notes.append(
             f"no Python process of job {first.job} was observed: start the training with the environment of the job "
             "(--export, --cleanenv)"
