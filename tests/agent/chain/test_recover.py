@@ -323,9 +323,10 @@ def refused(place: Place, **how: int) -> Callable[[type[Exception], str], None]:
 
 def test_a_sound_store_is_left_alone_unless_a_backup_is_requested(place: Place) -> None:
     place.make("serve")
-    refused(place)(ConfigurationError, r"is sound, so there is nothing to recover.*--from-backup 1")
+    refused(place)(ConfigurationError, "is sound, so there is nothing to recover$")
     refused(place, from_backup=1)(ConfigurationError, r"no sound backup 1 of .*; there are: none")
     back_up(place.path, NOW_S)
+    refused(place)(ConfigurationError, r"is sound, so there is nothing to recover.*--from-backup 1")
     place.make("later")
     done = place.recover(from_backup=1)
     assert {path.name.rpartition("-")[0] for path in done.aside} >= {"store.db.replaced"}

@@ -116,10 +116,8 @@ def _refuse_if_needless(path: Path, now_s: int, from_backup: int | None) -> None
     if held is not None and held[1] >= now_s and not is_gone(held[0]):
         raise LeaseHeld(f"{held[0]} runs on this store; stop that agent first: mirage agent stop")
     if from_backup is None and not damage(path):
-        raise ConfigurationError(
-            f"the store {path} is sound, so there is nothing to recover; to go back to a backup: "
-            "mirage agent recover --from-backup 1"
-        )
+        back = "; to go back to a backup: mirage agent recover --from-backup 1" if sound_backups(path) else ""
+        raise ConfigurationError(f"the store {path} is sound, so there is nothing to recover{back}")
 
 
 def _chosen(path: Path, number: int | None) -> Backup | None:

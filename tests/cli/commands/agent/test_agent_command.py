@@ -147,7 +147,7 @@ def test_a_recovery_reports_each_chain_and_what_was_not_recovered(
 ) -> None:
     monkeypatch.setattr(cluster, "client", lambda *_: Slurm())
     assert main(["agent", "recover"]) == 1
-    assert f"the store {tmp_path}/store.db is sound, so there is nothing to recover" in capsys.readouterr().err
+    assert f"the store {tmp_path}/store.db is sound, so there is nothing to recover\n" in capsys.readouterr().err
     private_folder(cluster.home().chain_folder("serve"))
     store_new_chain(cluster.home(), store.chains()[0], store.identity())
     torn = tmp_path / "chains" / "torn" / "chain.json"
