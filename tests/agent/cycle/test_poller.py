@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mirage.agent.chain.tag import Tag
 from mirage.agent.cycle import poller as module
 from mirage.agent.cycle.poller import Poller, Snapshot
 from mirage.agent.settings import AgentSettings
@@ -84,6 +85,18 @@ def test_one_more_command_a_poll_in_the_order_of_need() -> None:
     assert not poller.has_whole_history
     polled(cluster, 4, poller)
     assert poller.has_whole_history
+
+
+def test_a_link_that_accounting_has_shown_is_known_at_every_later_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    ours = replace(cluster.job(BEGIN_S), user=cluster.user, comment=str(Tag("train", 2, "safe", "deer")))
+    monkeypatch.setattr(cluster, "accounting", lambda since_s: (ours,) if cluster.now_s < BEGIN_S + 300 else ())
+    poller, known = Poller(cluster, AgentSettings()), []
+    for _ in range(12):
+        known.append(poller.poll(cluster.now_s, "safe", missing_since_s=None).accounted_tags.get(("deer", 2)))
+        cluster.now_s += MINUTE_S
+    assert known[0] is None
+    assert known[2:] == [ours] * 10
 
 
 def test_accounting_is_read_back_as_far_as_forecasts_draw_days_from() -> None:

@@ -15,8 +15,8 @@ from mirage.agent.settings import AgentSettings
 from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.backend import Backend
-from mirage.slurm.records import Submission
-from tests.support.one_chain import NOW_S, OneChain, Slurm, ended, held, job, planned, queued, running
+from mirage.slurm.records import AccountedJob, Submission
+from tests.support.one_chain import NOW_S, USER, OneChain, Slurm, ended, held, job, planned, queued, running, tagged
 
 
 @pytest.mark.parametrize(
@@ -119,3 +119,16 @@ def test_a_link_that_another_agent_has_submitted_with_a_copy_of_the_store_is_not
         Reconciler().follow(world.context, world.chain)
         assert (world.links[1].job, world.links[1].state) == (108, LinkState.QUEUED)
         assert [kind for _, kind, _ in world.events] == ["submitted-elsewhere", "found"]
+
+
+def test_a_link_that_accounting_has_is_not_submitted_again() -> None:
+    world, slurm = OneChain(ended(1), planned(2)), Sbatch()
+    world.slurm, world.context.backend = slurm, cast(Backend, slurm)
+    over = AccountedJob(
+        108, JobState.COMPLETED, user=USER, comment=tagged(2), submit_s=9_000, start_s=9_100, end_s=9_200
+    )
+    world.shows(ended=(over,))
+    Submissions().submit_planned(world.context, world.chain)
+    assert slurm.calls == []
+    Reconciler().follow(world.context, world.chain)
+    assert (world.links[1].job, world.links[1].state) == (108, LinkState.ENDED)

@@ -37,6 +37,7 @@ class Snapshot:
     Attributes:
         own: Our jobs in the queue.
         accounted: Our jobs in accounting by id; empty where this poll did not query it.
+        accounted_tags: Our jobs that this or an earlier poll has found in accounting, by link.
         has_accounting: Whether this poll queried accounting.
     """
 
@@ -70,6 +71,7 @@ class Poller:
         self.reservations: tuple[SlurmReservation, ...] = ()
         self.ended: dict[int, AccountedJob] = {}
         self.ended_changed = False
+        self._tags: dict[Key, AccountedJob] = {}
         self._queue: Queue | None = None
         self._queue_s = 0
         self._machine_s = self._accounts_s = self._options_s = self._reservations_s = self._extended_s = -1
@@ -91,11 +93,11 @@ class Poller:
         """
         known, least_s = self._queue, self.settings.site.least_poll_s
         if known is not None and 0 <= now_s - self._queue_s < least_s:
-            return Snapshot(known, own_jobs(known.jobs, self.backend.user, store))
+            return Snapshot(known, own_jobs(known.jobs, self.backend.user, store), accounted_tags=self._tags)
         self._queue = queue = self.backend.observe()
         self._queue_s = now_s
         self._add_ended(queue)
-        snapshot = Snapshot(queue, own_jobs(queue.jobs, self.backend.user, store))
+        snapshot = Snapshot(queue, own_jobs(queue.jobs, self.backend.user, store), accounted_tags=self._tags)
         self._run_second_command(snapshot, now_s, store, missing_since_s)
         return snapshot
 

@@ -83,7 +83,7 @@ class Submissions:
 
     @staticmethod
     def _is_submitted_elsewhere(context: CycleContext, chain: Chain, link: Link) -> bool:
-        """Whether the queue has this link, which the store has never attempted, or a later one.
+        """Whether Slurm has this link, though the store never tried it, or a later one.
 
         The store was copied or restored, and another agent has continued the chain.
         """
@@ -91,11 +91,12 @@ class Submissions:
         later = {
             number: jobs[0] for (key, number), jobs in tagged.items() if key == chain.key and number >= link.number
         }
-        if (job := later.get(link.number)) is not None:
+        if job := later.get(link.number) or context.snapshot.accounted_tags.get((chain.key, link.number)):
             detail = f"job {job.id} has its tag: an agent with a copy of this store has submitted it"
             event = context.event(chain.id, link.number, "submitted-elsewhere", detail)
             context.change_link(link, event, attempted_s=job.submit_s)  # the next cycle finds it
-        elif later:
+            return True
+        if later:
             context.trouble(
                 chain,
                 f"job {later[max(later)].id} is link {max(later)} of this chain, and the store ends with link "
