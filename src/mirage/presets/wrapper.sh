@@ -116,10 +116,13 @@ while [ "@WAITS@" = 1 ] && [ -e "$mirage_running-${MIRAGE_PREVIOUS_JOB:-none}" ]
         mirage_query=$((SECONDS + 60))
         case $(@STATE@) in
             *"nvalid job"*) rm -f "$mirage_running-$MIRAGE_PREVIOUS_JOB" ;;
-            *RUNNING* | *SUSPENDED*)
-                [ -n "$mirage_signalled" ] || mirage_report "job $MIRAGE_PREVIOUS_JOB still runs: it gets USR1"
-                [ -n "$mirage_signalled" ] || scancel --batch --signal=USR1 --state=RUNNING "$MIRAGE_PREVIOUS_JOB"
+            *RUNNING*)
+                if [ -z "$mirage_signalled" ]; then
+                    mirage_report "job $MIRAGE_PREVIOUS_JOB still runs: it gets USR1"
+                    scancel --batch --signal=USR1 --state=RUNNING "$MIRAGE_PREVIOUS_JOB"
+                fi
                 mirage_signalled=yes mirage_ran=$SECONDS ;;
+            *SUSPENDED*) mirage_ran=$SECONDS ;;
             *COMPLETING* | *failed)
                 [ $((SECONDS - mirage_ran)) -lt @LONGEST@ ] || rm -f "$mirage_running-$MIRAGE_PREVIOUS_JOB" ;;
             *) rm -f "$mirage_running-$MIRAGE_PREVIOUS_JOB" ;;

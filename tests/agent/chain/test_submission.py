@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirage.agent.chain.submission import Attempt, attempt_accepted, link_submission
+from mirage.agent.chain.submission import Attempt, attempt_accepted, effective_options, link_submission
 from mirage.agent.model import Chain, ChainSpec, Link, LinkState
 from mirage.job_state import MISSING
 from mirage.slurm.records import Submission
@@ -92,3 +92,10 @@ def test_a_held_link_waits_only_from_its_release(held: bool, state: LinkState, r
     stored = world.store.rows[1, 2]
     assert (stored.job, stored.submitted_s, stored.state, stored.released_s) == (42, 70, state, released_s)
     assert [event.detail for event in world.store.reported] == ["job 42, held" if held else "job 42"]
+
+
+def test_the_command_line_overrides_the_environment_and_that_the_script() -> None:
+    script = b"#!/bin/sh\n#SBATCH --output=a --error=b -x n3\n#SBATCH -J c\nrun\n#SBATCH --chdir=/no\n"
+    submission = Submission("job.sh", {"output": "d"}, environment={"SBATCH_OUTPUT": "e", "SBATCH_ERROR": "f"})
+    found = effective_options(submission, script)
+    assert found == {"output": "d", "error": "f", "exclude": "n3", "job-name": "c"}

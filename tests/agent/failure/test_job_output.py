@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirage.agent.chain.submission import effective_options
 from mirage.agent.failure.job_output import output_files
-from mirage.slurm.records import Submission
 
 
 def files(
@@ -40,9 +38,6 @@ def test_errors_have_a_file_of_their_own_only_where_one_is_given() -> None:
     assert files(chdir="/run", hosts=()) == ["/run/slurm-4711.out"]
 
 
-def test_the_command_line_overrides_the_environment_and_that_the_script() -> None:
-    script = b"#!/bin/sh\n#SBATCH --output=a --error=b -x n3\n#SBATCH -J c\nrun\n#SBATCH --chdir=/no\n"
-    submission = Submission("job.sh", {"output": "d"}, environment={"SBATCH_OUTPUT": "e", "SBATCH_ERROR": "f"})
-    found = effective_options(submission, script)
-    assert found == {"output": "d", "error": "f", "exclude": "n3", "job-name": "c"}
+def test_output_files_are_paths() -> None:
+    found = {"output": "d", "error": "f", "exclude": "n3", "job-name": "c"}
     assert isinstance(output_files(found, "/", 1, name="c", user="u", hosts=[])[0], Path)

@@ -53,7 +53,7 @@ class Submissions:
             if context.now_s < chain.next_try_s:
                 context.trouble(chain, chain.trouble)
                 continue
-            if self._is_submitted_elsewhere(context, chain, link):
+            if _is_submitted_elsewhere(context, chain, link):
                 continue
             previous = previous_of(context, link)
             if (proven_s := proof_s(context, chain, previous)) > context.now_s:
@@ -80,29 +80,6 @@ class Submissions:
         under_way = [future for _, future in self.under_way.values()]
         wait(under_way, patience_s)
         return bool(under_way)
-
-    @staticmethod
-    def _is_submitted_elsewhere(context: CycleContext, chain: Chain, link: Link) -> bool:
-        """Whether Slurm has this link, though the store never tried it, or a later one.
-
-        The store was copied or restored, and another agent has continued the chain.
-        """
-        tagged = context.snapshot.own.tagged
-        later = {
-            number: jobs[0] for (key, number), jobs in tagged.items() if key == chain.key and number >= link.number
-        }
-        if job := later.get(link.number) or context.snapshot.accounted_tags.get((chain.key, link.number)):
-            detail = f"job {job.id} has its tag: an agent with a copy of this store has submitted it"
-            event = context.event(chain.id, link.number, "submitted-elsewhere", detail)
-            context.change_link(link, event, attempted_s=job.submit_s)  # the next cycle finds it
-            return True
-        if later:
-            context.trouble(
-                chain,
-                f"job {later[max(later)].id} is link {max(later)} of this chain, and the store ends with link "
-                f"{link.number - 1}: another agent uses a newer copy of this store; stop this agent",
-            )
-        return bool(later)
 
     def _start(self, backend: Backend, attempt: Attempt) -> Future[int]:
         work = partial(backend.submit, attempt.submission)
@@ -137,6 +114,27 @@ class Submissions:
             if chain.refusals:
                 context.change_chain(chain, refusals=0, next_try_s=0)
         refresh(context, attempt.link)
+
+
+def _is_submitted_elsewhere(context: CycleContext, chain: Chain, link: Link) -> bool:
+    """Whether Slurm has this link, though the store never tried it, or a later one.
+
+    The store was copied or restored, and another agent has continued the chain.
+    """
+    tagged = context.snapshot.own.tagged
+    later = {number: jobs[0] for (key, number), jobs in tagged.items() if key == chain.key and number >= link.number}
+    if job := later.get(link.number) or context.snapshot.accounted_tags.get((chain.key, link.number)):
+        detail = f"job {job.id} has its tag: an agent with a copy of this store has submitted it"
+        event = context.event(chain.id, link.number, "submitted-elsewhere", detail)
+        context.change_link(link, event, attempted_s=job.submit_s)  # the next cycle finds it
+        return True
+    if later:
+        context.trouble(
+            chain,
+            f"job {later[max(later)].id} is link {max(later)} of this chain, and the store ends with link "
+            f"{link.number - 1}: another agent uses a newer copy of this store; stop this agent",
+        )
+    return bool(later)
 
 
 def proof_s(context: CycleContext, chain: Chain, previous: Link | None) -> int:
