@@ -255,10 +255,10 @@ def test_a_store_of_another_version_is_not_read(store: SqlStore, path: Path, tmp
         open_to_read(url_in(observed))
 
 
-def test_a_store_that_is_not_there_is_not_read(tmp_path: Path) -> None:
+def test_reading_makes_no_store(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
-    with (
-        read_only(tmp_path / "home", tmp_path / "seen") as observed,
-        pytest.raises(StoreError, match="Read-only file sys"),
-    ):
-        open_to_read(url_in(observed))
+    with read_only(tmp_path / "home", tmp_path / "seen") as observed:
+        for folder in (tmp_path / "home", observed):
+            with closing(open_to_read(url_in(folder))) as found:
+                assert (found.unwritable, names(found)) == ("", [])
+    assert not list((tmp_path / "home").iterdir())

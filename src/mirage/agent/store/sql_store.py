@@ -6,6 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -28,7 +29,7 @@ from mirage.agent.store.identity import OF_CHAIN, random_letters
 from mirage.agent.store.lease import LeasedDatabase
 from mirage.agent.store.rows import chain_of, decision_of, link_of, row_of, settable, spec_from_json, spec_to_json
 from mirage.agent.store.schema import chains, decisions, events, links, store
-from mirage.agent.store.store_file import StoreFile, path_of
+from mirage.agent.store.store_file import StoreFile, path_of, remains
 from mirage.errors import ConfigurationError, StoreError, StoreGone, UnknownName, WrongCluster, shortened, shown
 from mirage.job_state import MISSING
 
@@ -69,10 +70,14 @@ def open_store(url: str | URL) -> SqlStore:
 def open_to_read(url: str | URL) -> SqlStore:
     """Open a store, read-only where its file cannot be written (``SqlStore.unwritable``).
 
+    Where there never was a file, none is made: the store is empty, and in memory.
+
     Raises:
         StoreError: It cannot be read either, or has another version.
         ConfigurationError: The URL is none.
     """
+    if (path := _absent_file(url)) is not None and not remains(path):
+        return open_store("sqlite://")
     try:
         return open_store(url)
     except StoreGone:
@@ -95,16 +100,28 @@ def check_store(url: str) -> None:
         StoreError: It cannot.
         ConfigurationError: The URL is none.
     """
-    with suppress(ArgumentError, ValueError):  # make_engine reports a URL that is none
-        path = path_of(make_url(url))
-        if path is not None and not path.exists():
-            StoreFile.check_creatable(path)
-            return
+    if (path := _absent_file(url)) is not None:
+        StoreFile.check_creatable(path)
+        return
     database = Database(make_engine(url))
     try:
         database.check_writable()
     finally:
         database.close()
+
+
+def _absent_file(url: str | URL) -> Path | None:
+    """The file of a store if it does not exist; None otherwise."""
+    with suppress(ArgumentError, ValueError):  # make_engine reports a URL that is none
+        path = path_of(make_url(url))
+        if path is not None:
+            try:
+                path.stat()
+            except FileNotFoundError:
+                return path
+            except OSError:  # opening it reports this
+                return None
+    return None
 
 
 class SqlStore(LeasedDatabase):

@@ -82,6 +82,10 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 @pytest.mark.slow
 def test_a_chain_from_its_submission_to_its_report(terminal: Terminal) -> None:
+    store_file = cluster.home().folder / "store.db"
+    terminal.type("chain", "list")
+    assert f"no active chain in {store_file}\n" in terminal.stderr
+    assert not store_file.exists()
     printed = terminal.type(
         "submit",
         "--chain",
@@ -100,6 +104,8 @@ def test_a_chain_from_its_submission_to_its_report(terminal: Terminal) -> None:
     terminal.live(10 * HOUR_S)
     (row,) = json.loads(terminal.type("chain", "list", "--json"))
     assert row["state"] == "done"
+    terminal.type("chain", "list")
+    assert f"no active chain in {store_file} (1 done: --all)\n" in terminal.stderr
     shown = json.loads(terminal.type("chain", "show", "serve", "--json"))
     assert [link["number"] for link in shown["links"]] == [1, 2, 3]
     assert {link["state"] for link in shown["links"]} == {"ended"}

@@ -63,13 +63,16 @@ def list_(everything: bool, parsable2: bool, noheader: bool, columns: str | None
     INTERRUPTION is the time without a serving link, from the end of one until the next was ready; OVERLAP is the time
     in which two links held nodes; UNSIGNALLED counts links that hit their time limit without a signal in time.
     """
+    from mirage.agent.store.engine import place_of
+
     chosen = list(COLUMNS) if columns is None else columns.split(",")
     if unknown := [name for name in chosen if name not in COLUMNS]:
         raise click.UsageError(f"there is no column {shown(unknown[0])}; there are {', '.join(COLUMNS)}")
     now_s = int(cluster.clock())
     with cluster.store(to_read=True) as store:
         _warn_of_another_cluster(store)
-        found = [c for c in store.chains() if everything or c.state.value != "done" or as_json]
+        chains = store.chains()
+        found = [c for c in chains if everything or c.state.value != "done" or as_json]
         observed = agent_facts(store, now_s)
         rows = [row(chain, store.links(chain.id), now_s) | observed for chain in found]
     if as_json:
@@ -81,8 +84,10 @@ def list_(everything: bool, parsable2: bool, noheader: bool, columns: str | None
     for line in lines:
         plain = "  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip()
         click.echo("|".join(line) if parsable2 else plain)
-    if rows and not (parsable2 or noheader):
-        click.echo(agent_in_words(observed), err=True)
+    if parsable2 or noheader:
+        return
+    none = f"no active chain in {place_of(cluster.home().store_url)}" + (f" ({len(chains)} done: --all)" * bool(chains))
+    click.echo(agent_in_words(observed) if rows else none, err=True)
 
 
 def _warn_of_another_cluster(store: SqlStore) -> None:
