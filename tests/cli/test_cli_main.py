@@ -15,6 +15,8 @@ from mirage.slurm.client import SlurmClient
 from mirage.slurm.records import SkippedRecords
 from mirage.slurm.runner import SystemRunner
 
+BLAS = "OPENBLAS_NUM_THREADS"
+
 MIRAGE = [sys.executable, "-c", "import sys; from mirage.cli import main; sys.exit(main())"]
 SWF = "; Version: 2.2\n1 100 20 60 4 -1 -1 4 600 -1 1 7 2 9 1 5 -1 -1\n"
 
@@ -94,6 +96,21 @@ def test_commands_that_scripts_repeat_start_without_numpy(words, tmp_path):
     environment = os.environ | {"MIRAGE_HOME": str(tmp_path)}
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert run.stdout.splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize("given", [None, "2"])
+def test_numpy_starts_no_threads_unless_the_user_says_so_and_jobs_inherit_nothing(given):
+    """By default OpenBLAS starts one per core, which a login node's limits do not allow."""
+    code = (
+        "import os; from mirage.cli import main; main(['--version']); import numpy; "
+        "print(len(os.listdir('/proc/self/task')), os.environ.get('OPENBLAS_NUM_THREADS'))"
+    )
+    names = {name: value for name, value in os.environ.items() if name not in ("OMP_NUM_THREADS", BLAS)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=names | ({BLAS: given} if given else {}), capture_output=True, text=True
+    )
+    threads = min(int(given or 1), len(os.sched_getaffinity(0)))
+    assert done.stdout.splitlines()[1:] == [f"{threads} {given}"], done.stderr
 
 
 def test_version(capsys):

@@ -111,6 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The arguments after ``mirage``; by default those of this process.
     """
     _open_closed_streams()
+    _use_one_blas_thread()
     if os.environ.get("COLUMNS") == "0":  # unknown, in some containers: rich would print nothing
         del os.environ["COLUMNS"]
     if logging.lastResort is not None:  # warnings of a command without a log
@@ -184,6 +185,17 @@ class FirstCompilation:
             click.echo(f"\r\033[K{text}: {self.kernels} kernels", file=self.stream, nl=False)
         elif self.kernels == 1:
             click.echo(f"{text} ...", file=self.stream)
+
+
+def _use_one_blas_thread() -> None:
+    """Lets OpenBLAS, which NumPy and SciPy load, start no threads unless its variable is set.
+
+    By default it starts one per core, each with its own memory, and each waits actively at first: with 64 cores and
+    4 GB of address space, as on login nodes, loading NumPy fails. Only the C library's environment has the value
+    (not ``os.environ``), so that jobs do not inherit it.
+    """
+    if "OPENBLAS_NUM_THREADS" not in os.environ:
+        os.putenv("OPENBLAS_NUM_THREADS", "1")
 
 
 def _open_closed_streams() -> None:
