@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,6 +27,15 @@ def test_a_failure_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("path", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_what_standard_output_is_appended_to_stays(path, tmp_path):
+    code = f"from mirage.atomic_file import write_output; print('1'); write_output({path!r}, '2\\n'); print('3')"
+    (tmp_path / "all").write_text("0\n")
+    with (tmp_path / "all").open("ab") as file:
+        subprocess.run([sys.executable, "-c", code], stdout=file, check=True)
+    assert (tmp_path / "all").read_text() == "0\n1\n2\n3\n"
 
 
 def test_a_rest_of_a_killed_process_with_our_number_blocks_no_write(tmp_path):

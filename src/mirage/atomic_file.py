@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
+import sys
 from pathlib import Path
 
 from mirage.errors import ConfigurationError
+
+_DESCRIPTOR = re.compile(r"/dev/(?P<stream>stdout|stderr)|/(dev|proc/self)/fd/(?P<number>\d+)")
+_STREAMS = {"stdout": 1, "stderr": 2}
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes, mode: int | None = None) -> None:
     """Writes a file atomically: to a temporary file in the same folder, then renamed.
 
-    If writing fails, an existing file of that name is unchanged. A pipe or a device is written to directly.
+    If writing fails, an existing file of that name is unchanged. A pipe or a device is written to directly, and so is
+    the file behind ``/dev/stdout``, which may have been opened to append to it.
 
     Args:
         path: The file; a symbolic link is followed.
@@ -24,6 +30,11 @@ def write_atomically(path: str | os.PathLike[str], content: bytes, mode: int | N
         OSError: The file cannot be written.
     """
     path = Path(path)
+    if descriptor := _DESCRIPTOR.fullmatch(str(path)):
+        sys.stdout.flush()
+        with open(os.dup(int(descriptor["number"] or _STREAMS[descriptor["stream"]])), "wb") as file:
+            file.write(content)
+        return
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         path.write_bytes(content)
         return

@@ -99,7 +99,7 @@ def test_commands_that_scripts_repeat_start_without_numpy(words, tmp_path):
 
 
 @pytest.mark.parametrize("given", [None, "2"])
-def test_numpy_starts_no_threads_unless_the_user_says_so_and_jobs_inherit_nothing(given):
+def test_numpy_starts_no_threads_unless_the_user_sets_it_and_jobs_inherit_nothing(given):
     """By default OpenBLAS starts one per core, which a login node's limits do not allow."""
     code = (
         "import os; from mirage.cli import main; main(['--version']); import numpy; "

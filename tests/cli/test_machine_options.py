@@ -35,6 +35,15 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+def test_nodes_that_replace_those_of_a_slurm_conf_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    replace(NOTHING, slurm_conf="slurm.conf", processors=9).machine()
+    assert capsys.readouterr().err.startswith("mirage: --processors replaces the nodes and partitions of slurm.conf, ")
+    Path("config.txt").write_text("SelectType = select/linear\n")
+    for other in ({"slurm_conf": "slurm.conf"}, {"slurm_conf": "config.txt", "nodes": 9}):
+        replace(NOTHING, **other).machine()
+        assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("given", "cluster"),
     [

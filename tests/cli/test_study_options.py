@@ -94,6 +94,17 @@ def test_windows_fit_after_two_thirds_of_the_trace(
     assert replace(STUDY, **given).plan(submitted(*days)) == plan
 
 
+def test_windows_in_a_gap_of_the_trace_are_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    """One wrong date is enough: 2,000 days lie between the first job and the others."""
+    table = submitted(0, 2000, 2001, 2007)
+    replace(STUDY, windows=1).plan(table)
+    assert (
+        "the windows begin on 1973-08-31, and the trace has no submission until 1975-06-24" in capsys.readouterr().err
+    )
+    replace(STUDY, windows=1, start=1999 * DAY_S).plan(table)
+    assert capsys.readouterr().err == ""
+
+
 def test_a_cost_that_cannot_be_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="got interruption=inf, overlap=1"):
         replace(STUDY, cost_ratios=(float("inf"),)).costs(NO_COST)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 
 import numpy as np
@@ -142,6 +144,16 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(ConfigurationError) as refused:
         png_of(Picture(10, 10, [], ""))
     assert str(refused.value) == (f"a plot needs matplotlib, which is not installed; run: {install('plot')}")
+
+
+def test_the_backend_of_a_notebook_that_is_not_installed_here_is_ignored() -> None:
+    code = (
+        "from mirage.report.picture import Picture; from mirage.report.picture_file import png_of\n"
+        "print(png_of(Picture(9, 9, (), ''))[:4])"
+    )
+    environment = {**os.environ, "MPLBACKEND": "module://of_no_package.backend_inline"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.stdout == f"{b'%cPNG' % 0x89}\n", done.stderr
 
 
 def test_a_pdf_is_written_on_request() -> None:

@@ -44,7 +44,10 @@ def test_every_reader_is_tested_here():
 
 
 @pytest.mark.parametrize("name", CONTENT)
-@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize(
+    "compress",
+    [bytes, gzip.compress, bz2.compress, lzma.compress, lambda content: gzip.compress(lzma.compress(content))],
+)
 def test_the_format_is_detected_from_content_under_any_name(tmp_path, name, compress):
     path = tmp_path / "jobs.txt"
     path.write_bytes(compress(CONTENT[name]))

@@ -76,6 +76,8 @@ class MachineOptions:
             )
         settings = self._scheduler()
         if count is not None:
+            if self.slurm_conf is not None:
+                self._report_replaced(self.slurm_conf)
             cluster = _cluster(count, self.gpus_per_node, self.cpus_per_node)
         else:
             from mirage.sim.slurm_conf.cluster_conf import cluster_from_slurm_conf
@@ -83,6 +85,18 @@ class MachineOptions:
             assert self.slurm_conf is not None
             cluster = cluster_from_slurm_conf(self.slurm_conf)
         return SimulatedMachine(cluster, settings, self.slurm_conf or self.settings or SETTINGS[0])
+
+    def _report_replaced(self, slurm_conf: str) -> None:
+        """Reports that the nodes and partitions of a slurm.conf, if it has any, are not used."""
+        from mirage.sim.slurm_conf.slurm_settings import read_options
+
+        option = "--nodes" if self.nodes is not None else "--processors"
+        if "nodename" in read_options(slurm_conf):
+            click.echo(
+                f"mirage: {option} replaces the nodes and partitions of {slurm_conf}, with their limits; without "
+                f"{option} they are simulated",
+                err=True,
+            )
 
     def workload(self, table: JobTable, cluster: Cluster, trace: str) -> Workload:
         """Returns the jobs of a trace to replay; warns of those with another place or size.

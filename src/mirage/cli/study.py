@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 DISCIPLINE_OF = {"warm": "slurm", "published": "mirage-2023"}
 DEFAULT_WINDOWS = 156
+LONG_GAP_S = 7 * DAY_S
 DEFAULT_POLICIES = "reactive,singleton:2,saia,sml,lead:4,average,quantile:0.95,slurm-estimate,hold,what-if,oracle"
 
 
@@ -68,11 +71,13 @@ class WindowOptions:
         return EvaluationProtocol.named(self.protocol, begin_s, windows=windows, **changes)
 
     def begins_s(self, table: JobTable) -> int:
-        """Returns the begin of the first window."""
-        if self.start is not None:
-            return self.start
+        """Returns the begin of the first window; warns if it is in a long gap of the trace."""
         first_s, last_s = submissions_s(table)
-        return (first_s + (last_s - first_s) * 2 // 3) // DAY_S * DAY_S
+        begin_s = self.start if self.start is not None else (first_s + (last_s - first_s) * 2 // 3) // DAY_S * DAY_S
+        later_s = table.submit_s[table.submit_s >= begin_s]
+        if len(later_s) and later_s.min() - begin_s > LONG_GAP_S:
+            _warn_of_gap(begin_s, int(later_s.min()))
+        return begin_s
 
     def fitting(self, plan: EvaluationProtocol, table: JobTable, until_s: int | None = None) -> int:
         """Returns the number of windows that fit into the trace, at least one.
@@ -168,6 +173,17 @@ class StudyOptions(WindowOptions):
         if costs.given:
             raise click.UsageError("--cost-ratios replaces --interruption-cost and --overlap-cost; give one of them")
         return [Cost(ratio, 1.0) for ratio in self.cost_ratios]
+
+
+@cache
+def _warn_of_gap(begin_s: int, end_s: int) -> None:
+    """Warns once that windows begin where a trace has no jobs."""
+    days = [time.strftime("%Y-%m-%d", time.gmtime(instant_s)) for instant_s in (begin_s, end_s)]
+    click.echo(
+        f"mirage: warning: the windows begin on {days[0]}, and the trace has no submission until {days[1]}: no other "
+        "job waits there; name a day with jobs with --start (mirage trace info shows the months)",
+        err=True,
+    )
 
 
 def submissions_s(table: JobTable) -> tuple[int, int]:

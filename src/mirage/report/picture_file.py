@@ -9,7 +9,9 @@ import importlib
 import importlib.util
 import io
 import os
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +94,19 @@ def png_of(picture: Picture, kind: str = "png") -> bytes:
 
 
 def _matplotlib(name: str) -> Any:
+    """Imports a module of matplotlib, also where the backend in ``MPLBACKEND`` is missing."""
+    backend = os.environ.pop("MPLBACKEND", None) if "matplotlib" not in sys.modules else None
     try:
-        return importlib.import_module(f"matplotlib.{name}")
+        module = importlib.import_module(f"matplotlib.{name}")
     except ImportError as error:
         raise ConfigurationError(f"a plot {MATPLOTLIB_MISSING}") from error
+    finally:
+        if backend is not None:
+            os.environ["MPLBACKEND"] = backend
+    if backend is not None:
+        with suppress(ValueError):
+            sys.modules["matplotlib"].rcParams["backend"] = backend
+    return module
 
 
 def _placed(marks: Sequence[Drawn], x: float, y: float) -> Iterator[tuple[Drawn, float, float]]:

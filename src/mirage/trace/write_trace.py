@@ -44,9 +44,9 @@ def write_trace(table: JobTable, path: str | os.PathLike[str], format: str | Non
     except BrokenPipeError:  # the reader of a pipe has enough
         raise
     except OSError as error:
+        unchanged = ". The previous file is unchanged" if Path(path).is_file() else ""
         raise TraceError(
-            f"{path}: cannot be written: {error.strerror}; free some space or choose another place. "
-            "The previous file is unchanged"
+            f"{path}: cannot be written: {error.strerror}; free some space or choose another place{unchanged}"
         ) from error
 
 

@@ -201,6 +201,7 @@ def test_a_policy_that_wants_to_be_left_alone_is(busy_setting):
     ("policies", "changes", "error", "complaint"),
     [
         (["reactiv"], {}, UnknownName, "Did you mean 'reactive'"),
+        (["Oracle"], {}, UnknownName, "Did you mean 'oracle'"),
         (["lead:soon"], {}, ConfigurationError, "lead takes hours"),
         (["reactive:3"], {}, ConfigurationError, "takes no parameter"),
         (

@@ -116,6 +116,15 @@ def test_what_is_not_recorded_and_what_is_odd_is_printed(tmp_path: Path, monkeyp
     assert [line for line in lines if line.startswith("oddities")] == ["oddities    zero duration 1, never started 1"]
 
 
+def test_a_long_time_without_a_submission_is_odd(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    days = (0, 1, 19_000, 19_001)
+    path.write_text("job_id,submit_s,nodes\n" + "".join(f"{day},{day * 86_400},1\n" for day in days))
+    assert "oddities    days in a row without a submission 18,999" in printed(
+        read_trace(str(path)), 110
+    )
+
+
 def test_a_file_gets_plain_lines_of_one_width(trace: Trace, capsys: pytest.CaptureFixture[str]) -> None:
     print_trace(trace, describe(trace.table))
     assert capsys.readouterr().out.splitlines() == printed(trace, PLAIN_WIDTH)

@@ -200,6 +200,22 @@ def test_logs_that_overlap_are_read_once(read: Callable[..., Trace]) -> None:
     assert (len(trace.table), trace.report.merged, trace.report.accounted) == (1, 1, 4)
 
 
+def test_logs_are_read_in_the_order_of_their_dates(read: Callable[..., Trace]) -> None:
+    start = record("S", "1.head", PRO, ctime=0, start=5)
+    end = record("E", "1.head", "Exit_status=0", at="08:10:00", ctime=0, start=5, end=86_400 + 600)
+    trace = read(end.replace("01/15", "01/16"), start)
+    assert values(trace, "limit_s", "nodes", "gpus") == [16_200, 2, 8]
+    assert trace.report.notes[pbs_accounting.LATE_LOG] == 1
+
+
+def test_the_end_of_summer_time_is_in_order(read: Callable[..., Trace]) -> None:
+    start = record("S", "1.head", PRO, at="02:59:59", ctime=0, start=5)
+    end = record("E", "1.head", "Exit_status=0", at="02:00:30", ctime=0, start=5, end=36)
+    trace = read(start, end)
+    assert values(trace, "limit_s", "nodes", "gpus") == [16_200, 2, 8]
+    assert not trace.report.notes
+
+
 BAD = [
     ("yesterday", "not a record of PBS: 'yesterday'; expected MM/DD/YYYY HH:MM:SS;E;123.server;user=…"),
     (record("E", "job7.head"), "not a job id: 'job7.head'; expected 123.server, 123[4].server or 123-4.server"),

@@ -93,6 +93,7 @@ def test_jobs_that_start_before_their_submission_are_counted():
 
 def test_a_table_by_hand():
     statistics = describe(THREE)
+    assert (statistics.longest_gap_s, describe(THREE[:1]).longest_gap_s) == (10, None)
     assert (statistics.jobs, statistics.users, statistics.unlimited) == (4, 2, 1)
     assert (statistics.zero_duration, statistics.never_started, statistics.starts_first) == (1, 1, 0)
     assert (statistics.wait_s.count, statistics.wait_s.p50, statistics.wait_s.max) == (3, 30, 40)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mirage.array_types import Ints
-from mirage.errors import ConfigurationError, shown
+from mirage.errors import ConfigurationError, UnknownName, shown
 from mirage.policy.auto_parameters import AUTO, AutoParameters, without_other_jobs
 from mirage.policy.contract import Policy, PolicySpec
 from mirage.policy.cost import Cost
@@ -100,7 +100,10 @@ class Candidate:
         base, _, parameter = self.called.partition(":")
         if base in BOUNDS and base not in known_policies():
             raise ConfigurationError(f"the bound {base!r} takes no parameter, got {shown(parameter)}")
-        return policy_spec(self.called)
+        try:
+            return policy_spec(self.called)
+        except UnknownName as error:
+            raise UnknownName(error.kind, error.name, {*error.known, *BOUNDS}) from None
 
     def make(self, scenario: Scenario, seed: int) -> Policy:
         """Returns a new instance of the policy.
@@ -109,12 +112,12 @@ class Candidate:
             UnknownName: The policy is unknown.
             ConfigurationError: Its parameter is invalid.
         """
-        settings = settings_in(scenario, self.cost, seed)
+        spec, settings = self.spec, settings_in(scenario, self.cost, seed)
         if self.policy == TRUE_RUN_TIMES:
-            needed = {name: getattr(settings, name) for name in _KNOWING.needs}
-            return _KNOWING.load()(run_times_s(scenario), **needed)
+            needed = {name: getattr(settings, name) for name in spec.needs}
+            return spec.load()(run_times_s(scenario), **needed)
         policy = make_policy(self.called, settings)
-        return OwnJobsOnly(policy) if self.private and not self.spec.estimates_for_slurm else policy
+        return OwnJobsOnly(policy) if self.private and not spec.estimates_for_slurm else policy
 
 
 class OwnJobsOnly:

@@ -8,7 +8,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from mirage.duration import format_duration
+from mirage.duration import DAY_S, format_duration
 from mirage.errors import quantity
 from mirage.report.terminal.console_table import fits, plain_console, print_table
 from mirage.trace.read_trace import Trace
@@ -24,6 +24,9 @@ _COLUMNS = (
     ("p50", "p90", "max"),
 )
 """Columns of a distribution, on a wide terminal and on narrower ones."""
+
+LONG_GAP_S = 90 * DAY_S
+"""A longer time without a submission is an oddity: a wrong date, or traces that do not follow each other."""
 
 _MOST_NAMED = 8
 _MOST_MONTHS = 24
@@ -128,6 +131,8 @@ def _shares(statistics: TraceStatistics) -> list[Text]:
         "never started": statistics.never_started,
         "started before submission": statistics.starts_first,
     }
+    if statistics.longest_gap_s is not None and statistics.longest_gap_s > LONG_GAP_S:
+        odd["days in a row without a submission"] = statistics.longest_gap_s // DAY_S
     return [*lines, _named("oddities", {name: count for name, count in odd.items() if count} or {"none": 0})]
 
 

@@ -21,6 +21,7 @@ from mirage.trace.formats.read_report import ReadTally
 
 _CHUNK = 1 << 16
 _PROGRESS_LINES = 8192
+_MOST_COMPRESSIONS = 2
 _CUT = "compressed file damaged or cut short: the rest, including the last incomplete line, is lost"
 _NOT_UTF8 = "line with bytes that are not UTF-8 (shown as \ufffd)"
 
@@ -28,7 +29,8 @@ _NOT_UTF8 = "line with bytes that are not UTF-8 (shown as \ufffd)"
 def read_bytes(path: str | os.PathLike[str], tally: ReadTally) -> bytes:
     """Returns the decompressed content of a file; ``-`` is standard input.
 
-    A truncated compressed file is an error, or, when skipping, yields the part that can be read.
+    A file may have been compressed twice. A truncated compressed file is an error, or,
+    when skipping, yields the part that can be read.
 
     Raises:
         TraceError: The file cannot be opened, is empty, or its compression is damaged; or standard input is closed.
@@ -44,7 +46,8 @@ def read_bytes(path: str | os.PathLike[str], tally: ReadTally) -> bytes:
                 data = file.read()
     except OSError as error:
         raise TraceError(f"{tally.path}: cannot be read: {error.strerror}; check the path") from error
-    data = _decompressed(data, tally)
+    for _ in range(_MOST_COMPRESSIONS):
+        data = _decompressed(data, tally)
     if not data or data.isspace():
         raise TraceError(f"{tally.path}:1: the file is empty; check the command that writes it")
     return data

@@ -8,12 +8,17 @@ comments.
 
 Times in a record count from 1970: ``ctime`` is the submission, ``etime`` when the job became eligible. The date of a
 record is local. It is used only where a time is missing, with the offset that other records of the log show.
+
+Logs of several days in one file are read in the order of their dates, however they were joined.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +60,11 @@ NO_PROJECT = "_pbs_project_default"
 ZONE_STEP_S, PROMPT_S = 15 * MINUTE_S, MINUTE_S
 """Zones differ by multiples of a quarter of an hour; a record is written within a minute of its time."""
 
+SUMMER_TIME = timedelta(hours=1)
+"""The local dates of one log go back by so much when summer time ends."""
+
+LATE_LOG = "log that comes after a later one (all are read in the order of their dates)"
+
 _OWN_TIME = {STARTED: "start", ENDED: "end", QUEUED: "ctime"}
 _LONGEST_TIME = 13
 
@@ -76,7 +86,7 @@ def read_pbs(data: bytes, tally: ReadTally, clock: LocalClock) -> JobTable:
         TraceError: Reading is strict and a line is not a record, or has a value that cannot be read.
     """
     jobs = _Jobs(tally)
-    for number, line in numbered_lines(data, tally):
+    for number, line in _by_date(numbered_lines(data, tally), tally):
         try:
             record = _record(line, clock)
             if record is None:
@@ -86,6 +96,25 @@ def read_pbs(data: bytes, tally: ReadTally, clock: LocalClock) -> JobTable:
         except LineError as bad:
             tally.reject(number, bad)
     return jobs.table()
+
+
+def _by_date(lines: Iterable[tuple[int, str]], tally: ReadTally) -> list[tuple[int, str]]:
+    """Returns numbered lines with their logs in the order of the logs' first dates."""
+    logs: list[tuple[datetime, list[tuple[int, str]]]] = []
+    latest = datetime.max
+    for number, line in lines:
+        try:
+            at = datetime(int(line[6:10]), int(line[:2]), int(line[3:5]), int(line[11:13]), int(line[14:16]))
+        except ValueError:  # no record: it stays where it is
+            at = latest
+        if not logs or latest - at > SUMMER_TIME:
+            logs.append((at, []))
+        logs[-1][1].append((number, line))
+        latest = at
+    in_order = sorted(logs, key=lambda log: log[0])
+    if in_order != logs:
+        tally.notes[LATE_LOG] += sum(later[0] < log[0] for log, later in pairwise(logs))
+    return [numbered for _, log in in_order for numbered in log]
 
 
 class _Record(NamedTuple):

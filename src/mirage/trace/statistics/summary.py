@@ -100,6 +100,7 @@ class TraceStatistics:
         zero_duration: Jobs that started and ended in the same second.
         never_started: Jobs that left the queue without having started.
         starts_first: Jobs that started before their submission, so that their wait is unknown.
+        longest_gap_s: Longest time without a submission.
         states: Jobs by state.
         partitions: Jobs by partition, most first.
         busy: Busy nodes over time.
@@ -120,6 +121,7 @@ class TraceStatistics:
     zero_duration: int
     never_started: int
     starts_first: int
+    longest_gap_s: int | None
     states: Mapping[str, int]
     partitions: Mapping[str, int]
     busy: BusyNodes | None
@@ -162,6 +164,7 @@ def describe(table: JobTable) -> TraceStatistics:
         zero_duration=int((run_s == 0).sum()),
         never_started=int(table.never_started.sum()),
         starts_first=int(((table.start_s >= 0) & (table.start_s < table.submit_s)).sum()),
+        longest_gap_s=int(np.diff(np.sort(submitted)).max()) if len(submitted) > 1 else None,
         states=_states(table.state),
         partitions=_by_label(table.partition),
         busy=busy_nodes(table),

@@ -13,6 +13,7 @@ import pytest
 
 from mirage.cli import main
 from mirage.cli.commands.simulation.evaluate_command import evaluate
+from mirage.errors import ConfigurationError
 from mirage.lab.real.cluster_processes import lives
 from mirage.provision.evaluation.evaluation_protocol import LINK_USERS
 from tests.support.waiting import until
@@ -199,6 +200,15 @@ def test_a_bitmap(arguments, tmp_path, capsys):
     out = tmp_path / "frontier.png"
     evaluated(capsys, *arguments, "--plot", str(out))
     assert out.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_table_is_printed_before_a_picture_that_cannot_be_drawn(arguments, tmp_path, capsys, monkeypatch):
+    def full(*_):
+        raise ConfigurationError("the disk is full")
+
+    monkeypatch.setattr("mirage.report.pages.evaluation_page.draw_frontiers", full)
+    assert main([*arguments, "--plot", str(tmp_path / "frontier.svg")]) == 1
+    assert "reactive" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -97,16 +97,16 @@ def evaluate_chains(
             against=against,
         )
     report = {**_tables(evaluation), **_provenance(trace, simulated.source, played, study, weighed, evaluation.reused)}
+    if as_json:
+        click.echo(json.dumps(report, indent=2))
+    else:
+        print_chain_evaluation(evaluation, report)
     if parquet is not None:
         write_parquet(report, parquet)
     if plot is not None:
         from mirage.report.pages.chain_evaluation_page import draw_chains
 
         draw_chains(evaluation, plot, report)
-    if as_json:
-        click.echo(json.dumps(report, indent=2))
-    else:
-        print_chain_evaluation(evaluation, report)
 
 
 def _study_of(

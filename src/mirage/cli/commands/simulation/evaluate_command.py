@@ -169,16 +169,16 @@ def evaluate(
         "differences": [difference.to_json() for difference in evaluation.differences],
         **provenance,
     }
+    if as_json:
+        click.echo(json.dumps(report, indent=2))
+    else:
+        print_evaluation(evaluation, provenance, by_month=by == "month")
     if parquet is not None:
         write_parquet(report, parquet)
     if plot is not None:
         from mirage.report.pages.evaluation_page import draw_frontiers
 
         draw_frontiers(evaluation, plot, provenance)
-    if as_json:
-        click.echo(json.dumps(report, indent=2))
-    else:
-        print_evaluation(evaluation, provenance, by_month=by == "month")
 
 
 def _hides_jobs(slurm_conf: str | None) -> bool:
