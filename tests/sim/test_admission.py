@@ -41,7 +41,7 @@ def limited(limit: Limit) -> Cluster:
         (
             Cluster.pool(4),
             table((0, 1, 9, 5)),
-            "j0 can never run: it requests 5 nodes, and partition 'batch' has 4",
+            "j0 can never run: it requests 5 nodes, and the cluster has 4",
         ),
         (
             GPUS,
@@ -53,7 +53,11 @@ def limited(limit: Limit) -> Cluster:
             table((0, 1, 9, 2), gpus=[8]),
             "it requests 2 nodes with 4 GPUs, 1 CPU each, and partition 'all' has 1 such",
         ),
-        (GPUS, table((0, 1, 9, 1), gpus=[5]), "with 5 GPUs, 1 CPU each, and partition 'all' has 0 such nodes"),
+        (
+            GPUS,
+            table((0, 1, 9, 1), gpus=[5]),
+            r"1 CPU each, and partition 'all' has 0 such nodes \(a node has 1 GPU, 4 CPUs or 4 GPUs, 8 CPUs\)",
+        ),
         (
             GPUS,
             table((0, 1, 9, 1), gpus=[2], partition=["few"]),

@@ -237,14 +237,14 @@ def misfits(jobs: Records, cluster: Cluster) -> dict[int, str]:
         rows = np.flatnonzero(jobs["partition"] == p)  # as an attribute it is numpy's own method
         for row in rows[jobs.limit_s[rows] > partition.max_limit_s]:
             reasons[int(row)] = (
-                f"its time limit is {format_duration(int(jobs.limit_s[row]))} and partition {partition.name!r} allows "
+                f"its time limit is {format_duration(int(jobs.limit_s[row]))} and {_in_words(partition)} allows "
                 f"{format_duration(partition.max_limit_s)}"
             )
         room = _room(jobs if len(rows) == len(jobs) else jobs[rows], cluster, partition)
         for row in rows[jobs.nodes[rows] > room]:
             reasons[int(row)] = (
-                f"it requests {quantity(int(jobs.nodes[row]), 'node')}{_of_node(jobs[row], cluster)}, and partition "
-                f"{partition.name!r} has {_there(int(room[np.searchsorted(rows, row)]), cluster)}"
+                f"it requests {quantity(int(jobs.nodes[row]), 'node')}{_of_node(jobs[row], cluster)}, and "
+                f"{_in_words(partition)} has {_there(int(room[np.searchsorted(rows, row)]), cluster, partition)}"
             )
     return dict(sorted(reasons.items()))
 
@@ -299,9 +299,18 @@ def _room(jobs: Records, cluster: Cluster, partition: Partition) -> Ints:
     return room
 
 
-def _there(nodes: int, cluster: Cluster) -> str:
-    """The nodes that are there, in words."""
-    return quantity(nodes, "such node") if cluster.shared_nodes else str(nodes)
+def _in_words(partition: Partition) -> str:
+    return "the cluster" if partition.name == UNNAMED_PARTITION else f"partition {partition.name!r}"
+
+
+def _there(nodes: int, cluster: Cluster, partition: Partition) -> str:
+    """The nodes that are there, in words; where none is suitable, also what they have."""
+    if not cluster.shared_nodes:
+        return str(nodes)
+    largest = [
+        f"{quantity(group.gpus, 'GPU')}, {quantity(group.cpus, 'CPU')}" for group in cluster.groups_of(partition)
+    ]
+    return quantity(nodes, "such node") + f" (a node has {' or '.join(dict.fromkeys(largest))})" * (not nodes)
 
 
 def _of_node(job: Any, cluster: Cluster) -> str:

@@ -120,9 +120,7 @@ def test_a_long_time_without_a_submission_is_odd(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
     days = (0, 1, 19_000, 19_001)
     path.write_text("job_id,submit_s,nodes\n" + "".join(f"{day},{day * 86_400},1\n" for day in days))
-    assert "oddities    days in a row without a submission 18,999" in printed(
-        read_trace(str(path)), 110
-    )
+    assert "oddities    days in a row without a submission 18,999" in printed(read_trace(str(path)), 110)
 
 
 def test_a_file_gets_plain_lines_of_one_width(trace: Trace, capsys: pytest.CaptureFixture[str]) -> None:
