@@ -39,6 +39,13 @@ CONTENT = {
 }
 
 
+def test_a_byte_order_mark_is_no_part_of_a_line_in_joined_files_either(tmp_path):
+    part = b"\xef\xbb\xbfJobID|Submit|NNodes\n%d|2024-01-01T00:00:00|1\n"
+    (tmp_path / "x").write_bytes(part % 1 + part % 2)
+    trace = read_trace(tmp_path / "x")
+    assert (trace.table.job_id.tolist(), trace.report.header) == (["1", "2"], 2)
+
+
 def test_every_reader_is_tested_here():
     assert CONTENT.keys() == READERS.keys()
 
