@@ -1,7 +1,10 @@
-"""``mirage lab`` where no private cluster is."""
+"""``mirage lab`` where no private cluster is, and where its start is interrupted."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from mirage.cli import main
 from mirage.lab.real.lab_spec import LabSpec
 from mirage.lab.real.private_cluster import PrivateCluster
+from tests.support.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -85,3 +89,16 @@ def test_a_damaged_description_is_named_with_what_to_do(
         f"mirage: error: {tmp_path}/spec.json is not the description of a private cluster; "
         f"end the processes that still run, with the ids in {tmp_path}/run, and remove {tmp_path}\n"
     )
+
+
+@pytest.mark.slow
+@pytest.mark.real_slurm
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_start_that_is_interrupted_leaves_nothing(sign: signal.Signals, tmp_path: Path) -> None:
+    place = tmp_path / "lab"
+    with subprocess.Popen([sys.executable, "-m", "mirage", "lab", "up", str(place)], stderr=subprocess.PIPE) as started:
+        until(lambda: (place / "run" / "munged.pid").exists(), 60, "a daemon runs")
+        started.send_signal(sign)
+        _, printed = started.communicate(timeout=60)
+    assert (started.returncode, printed.strip()) == (130, b"mirage: interrupted")
+    assert not place.exists()  # its processes are ended before its files are removed

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shlex
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,11 @@ def up(directory: Path, as_json: bool, **wanted: Any) -> None:
 
     cluster = PrivateCluster(LabSpec(directory=directory, **wanted))
     _refuse_another(cluster.spec, directory, wanted)
-    cluster.up()
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: no process of the cluster stays
+    try:
+        cluster.up()
+    finally:
+        signal.signal(signal.SIGTERM, former)
     if as_json:
         click.echo(json.dumps({"directory": str(cluster.spec.directory), "environment": cluster.user_environment}))
         return
