@@ -19,7 +19,16 @@ import pytest
 
 from mirage.agent.background.endpoints import install_endpoint, installed_endpoints
 from mirage.agent.chain.tag import Tag
-from mirage.agent.endpoint import KINDS, Endpoint, Port, live_job, numbers_of, render, write_if_changed
+from mirage.agent.endpoint import (
+    KINDS,
+    Endpoint,
+    Port,
+    check_replaceable,
+    live_job,
+    numbers_of,
+    render,
+    write_if_changed,
+)
 from mirage.agent.model import Chain, ChainSpec, Link, LinkState
 from mirage.agent.paths import Home
 from mirage.errors import ConfigurationError
@@ -50,6 +59,19 @@ def service() -> Iterator[int]:
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("host", [None, "gpu07"])
+def test_files_of_ours_may_be_replaced(kind: str, host: str | None, tmp_path: Path) -> None:
+    check_replaceable(tmp_path / "up")
+    for text in ("", render(kind, "serve", host, 80)):
+        (tmp_path / "up").write_text(text)
+        check_replaceable(tmp_path / "up")
+    for other in (f"# mine\n{text}", '{"model_list": [], "settings": 1}', "[1]", "model_list:\n  - x\n"):
+        (tmp_path / "up").write_text(other)
+        with pytest.raises(ConfigurationError, match="up is not a file of mirage endpoint"):
+            check_replaceable(tmp_path / "up")
 
 
 def words(kind: str, folder: Path, port: int) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,12 +16,14 @@ from mirage.agent import site_file
 from mirage.agent.cycle.handover import ReadinessProbes, hand_over
 from mirage.agent.cycle.poller import Poller
 from mirage.agent.cycle.retries import pause_where_not_allowed
-from mirage.agent.model import ChainState
+from mirage.agent.model import ChainSpec, ChainState
+from mirage.agent.paths import LINK_SCRIPT, Home
 from mirage.agent.settings import AgentSettings
 from mirage.agent.site_file import SiteFile, read_site_file, read_site_files
+from mirage.agent.store.sql_store import open_store
 from mirage.cli import cli_context, main
 from mirage.errors import ConfigurationError
-from mirage.slurm.records import Machine, Queue
+from mirage.slurm.records import Machine, Queue, Submission
 from tests.support.one_chain import NOW_S, OneChain, job, running
 from tests.support.ready_shells import TrueShell
 
@@ -135,6 +138,23 @@ def test_refusals_name_the_file_and_the_contact_line(tmp_path: Path) -> None:
     assert rules.place_refusal("gpu", "debug") == ""
     held = replace(rules, most_held_jobs=1).chains_refusal(1)
     assert held == f"this site allows 1 held job of a user: each chain holds one; alive: 1 chain {of_site}"
+
+
+def test_chains_without_an_agent_count_until_they_end(tmp_path: Path) -> None:
+    home = Home.of({"MIRAGE_HOME": str(tmp_path / "home")})
+    rules = SiteFile("/etc/x", most_chains=2)
+    with closing(open_store(home.store_url)) as store:
+        store.add_chain("serve", ChainSpec(Submission("serve.sh")), 0)
+        rules.check_chains(store, home)
+        folder = home.agentless_folder("alone")
+        folder.mkdir(parents=True)
+        (folder / LINK_SCRIPT).touch()
+        with pytest.raises(ConfigurationError, match=r"alive: 2 \(site file /etc/x\); without an agent: alone$"):
+            rules.check_chains(store, home)
+        for mark in ("stop", "done"):
+            (folder / mark).touch()
+            rules.check_chains(store, home)
+            (folder / mark).unlink()
 
 
 def test_login_nodes_are_known_by_full_and_short_name() -> None:

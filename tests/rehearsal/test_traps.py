@@ -169,6 +169,7 @@ def test_a_trap_is_named_alone(name: str, observed: Rehearsal) -> None:
         rehearsal(run(processes=(SHELL, STEPD_TASK), to_batch_shell=False), shape=PLAIN),
         rehearsal(run(), run(72, first=10)),
         rehearsal(run(), foreign=(FileChange(104.0, "elsewhere", 40),)),
+        rehearsal(run(files=(FileChange(102.0, "notes.md", 40),)), foreign=(FileChange(104.0, "notes.md", 40),)),
         rehearsal(run(processes=(SHELL, TORCHRUN, replace(TRAINER, parent=11)))),
         rehearsal(run(files=(FileChange(102.0, "state-710/step-10", 40),))),
         rehearsal(run(files=(), saves=((102.0, 10),))),

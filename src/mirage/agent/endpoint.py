@@ -26,6 +26,7 @@ RELOAD_S = 60.0
 """Real seconds that a reload command may take."""
 
 _PORT = re.compile(r"(\d{1,5})(?:\+JOB%(\d{1,5}))?", re.ASCII)
+_OURS = re.compile(r"upstream \S+ \{\n    server \S+( down)?;\n\}\n|backend \S+\n(    server live .*\n)?")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
 
 
@@ -173,6 +174,31 @@ def check_file(path: Path) -> None:
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         raise ConfigurationError(f"cannot write {path}: it is a device or a pipe; name a file")
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse a file that is no upstream file of ours, such as the proxy's main configuration.
+
+    Raises:
+        ConfigurationError: It is one.
+    """
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    except OSError:  # it may be written nonetheless, and writing it reports an error
+        return
+    if text.strip() and not _OURS.fullmatch(text) and not _is_ours(text):
+        raise ConfigurationError(
+            f"{path} is not a file of mirage endpoint, which would replace all of it; name another file with -o, and "
+            "include that one in the proxy's configuration, or move this one away"
+        )
+
+
+def _is_ours(text: str) -> bool:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and len(found) == 1 and next(iter(found)) in ("http", "resources", "model_list")
 
 
 def write_if_changed(path: Path, text: str) -> bool:

@@ -143,6 +143,11 @@ class Home:
         """The folder of a chain without an agent."""
         return self.folder / "agentless" / chain
 
+    def agentless_chains(self) -> list[str]:
+        """The names of the chains without an agent that have not ended."""
+        folders = (script.parent for script in self.folder.glob(f"agentless/*/{LINK_SCRIPT}"))
+        return sorted(one.name for one in folders if not (one / "stop").exists() and not (one / "done").exists())
+
     def forget(self, chain: str) -> None:
         """Remove the files of a chain."""
         shutil.rmtree(self.chain_folder(chain), ignore_errors=True)

@@ -24,11 +24,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirage.duration import format_duration, parse_duration_s
-from mirage.errors import ConfigurationError, quantity, shown
+from mirage.errors import ConfigurationError, first_of, quantity, shown
 from mirage.slurm_words.hostlist import expand_hosts
 from mirage.text_file import read_toml_file
 
 if TYPE_CHECKING:
+    from mirage.agent.paths import Home
     from mirage.agent.store.protocol import Store
 
 SITE_FILE = Path("/etc/mirage/site.toml")
@@ -101,14 +102,17 @@ class SiteFile:
             return self.refusal(f"{held}: each chain holds one; alive: {quantity(alive, 'chain')}")
         return ""
 
-    def check_chains(self, store: Store) -> None:
-        """Check that the site allows one more chain in a store.
+    def check_chains(self, store: Store, home: Home) -> None:
+        """Check that the site allows one more chain in a store and a folder.
 
         Raises:
             ConfigurationError: It does not.
         """
-        if self.path and (why := self.chains_refusal(len(store.chains(alive=True)))):
-            raise ConfigurationError(why)
+        if not self.path:
+            return
+        agentless = home.agentless_chains()
+        if why := self.chains_refusal(len(store.chains(alive=True)) + len(agentless)):
+            raise ConfigurationError(why + f"; without an agent: {first_of(agentless)}" * bool(agentless))
 
     def place_refusal(self, partition: str, qos: str) -> str:
         """The refusal of chains in a partition or a QOS; empty where they are allowed.

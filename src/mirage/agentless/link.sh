@@ -169,11 +169,12 @@ while [ $code -gt 128 ]; do
   kill -0 $child 2>/dev/null || break
 done
 kill $watcher $taker $reaper 2>/dev/null
-if [ $leaving = 0 ] && [ $code = 0 ] && [ $until_done = 1 ]; then
+if [ $leaving$code$until_done = 001 ]; then
   say "the work is done"
   : >"$d/done"
 fi
 . "$f"
 until ensure; do sleep 20; done
+last && : >"$d/done"
 say "ends with status $code"
 exit $code

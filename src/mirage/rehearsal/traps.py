@@ -313,13 +313,16 @@ def log_truncated(rehearsal: Rehearsal) -> str:
 
 
 def two_chains_in_one_directory(rehearsal: Rehearsal) -> str:
-    """Whether files changed while no run was there."""
-    changed = {c.path for c in checkpoint_changes(rehearsal.first, 0)}
+    """Whether files changed while no run was there, other than those that people edit."""
+    changed = {c.path for c in checkpoint_changes(rehearsal.first, 0) if not c.path.endswith(_EDITED)}
     found = [change for change in rehearsal.foreign if change.path in changed]
     if not found:
         return ""
     return f"{found[0].path} was written while no job of the rehearsal ran: another job uses this directory"
 
+
+_EDITED = (".py", ".sh", ".md", ".rst", ".txt", ".tex", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".ipynb", ".swp", "~")
+"""Ends of the names of files that an editor writes."""
 
 _IN_ORDER: tuple[Detector, ...] = (
     batch_shell_killed, signal_reaches_no_process, trap_in_foreground, launcher_killed, workers_killed_early,

@@ -93,6 +93,16 @@ def test_a_link_is_ready_after_its_warm_up(warmup_s: int, ready_s: int) -> None:
     assert world.slurm.calls == []
 
 
+@pytest.mark.parametrize(("started_s", "late"), [(NOW_S - 600, True), (NOW_S - 599, False)])
+def test_a_ready_command_that_does_not_succeed_becomes_a_problem(started_s: int, late: bool) -> None:
+    world = OneChain(running(1, started_s=started_s), ready_command="curl -f $MIRAGE_HOST:80")
+    with probes(False) as (requesting, _):
+        handed_over(world, requesting)
+        answered(requesting)
+    trouble = "job 101 runs and is not ready: curl -f $MIRAGE_HOST:80 does not succeed"
+    assert world.context.troubles == ({1: trouble} if late else {})
+
+
 def test_a_link_that_is_ready_stays_so() -> None:
     world = OneChain(running(1, ready_s=9_100), warmup_s=5_000)
     assert handed_over(world) == Progress(False, CALL_S)

@@ -158,7 +158,8 @@ def test_an_interval_that_cron_cannot_express_is_refused(every_s: int) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "--cron, --scrontab, --systemd, --job is missing"),
+        ([], "give one of --cron, --scrontab, --systemd, --job\n"),
+        (["--cron", "--job", "-t", "1-0"], "give one of --cron, --job, not both"),
         (["--job"], "need a time limit, such as -t 1-0"),
         (["--cron", "-p", "service"], "are for an agent that is a job: --job"),
         (["--job", "-t", "1-0", "--every", "10m"], "leave it out with --job and with --remove"),

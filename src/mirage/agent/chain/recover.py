@@ -23,7 +23,7 @@ from mirage.agent.store.chain_file import StoredChain, read_chain_files
 from mirage.agent.store.engine import place_of
 from mirage.agent.store.lease import is_gone
 from mirage.agent.store.sql_store import SqlStore, open_store
-from mirage.agent.store.store_file import SIDE_FILES, path_of
+from mirage.agent.store.store_file import SIDE_FILES, path_of, remains
 from mirage.errors import ConfigurationError, LeaseHeld, SlurmRefused, StoreError, WrongCluster
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.backend import Backend, cluster_of
@@ -115,6 +115,8 @@ def _refuse_if_needless(path: Path, now_s: int, from_backup: int | None) -> None
     held = lease_in(path)
     if held is not None and held[1] >= now_s and not is_gone(held[0]):
         raise LeaseHeld(f"{held[0]} runs on this store; stop that agent first: mirage agent stop")
+    if not path.exists() and not remains(path):
+        raise ConfigurationError(f"there is no store {path}, and there never was one: is MIRAGE_HOME right?")
     if from_backup is None and not damage(path):
         back = "; to go back to a backup: mirage agent recover --from-backup 1" if sound_backups(path) else ""
         raise ConfigurationError(f"the store {path} is sound, so there is nothing to recover{back}")

@@ -15,7 +15,7 @@ from mirage.agent.chain.submission import CHAIN, LINK
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.model import SHELL, STEPS, Chain, ChainState, Link, LinkState
 from mirage.daemon_threads import answer_in_thread
-from mirage.duration import UNLIMITED_S
+from mirage.duration import MINUTE_S, UNLIMITED_S
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.hostlist import expand_hosts
@@ -38,6 +38,10 @@ LATE_S = 5
 
 JOBS_A_COMMAND = 100
 """Maximum jobs per command: to signal fifty takes an eighth of a second (3,000 jobs queued, Slurm 22.05.8)."""
+
+
+LATE_READY_S = 10 * MINUTE_S
+"""Time after the start of a link from which its failing ready command is a problem of the chain."""
 
 
 class Shell(Protocol):
@@ -152,6 +156,10 @@ def hand_over(
     newest = running[-1]
     if newest.ready_s == MISSING:
         newest = _with_readiness(context, chain, newest, probes)
+        if newest.ready_s == MISSING and chain.spec.ready_command and context.now_s >= newest.started_s + LATE_READY_S:
+            context.trouble(
+                chain, f"job {newest.job} runs and is not ready: {chain.spec.ready_command} does not succeed"
+            )
     ending = chain.state is ChainState.ENDING and chain.spec.until_s != MISSING and context.now_s >= chain.spec.until_s
     longest_s = context.settings.site.most_overlap_s
     capped_s = newest.started_s + longest_s if longest_s is not None and len(running) > 1 else MISSING

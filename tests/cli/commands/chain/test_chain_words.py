@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -121,6 +122,9 @@ def test_of_several_waiting_links_the_next_one_is_listed(type_: Type, store: Sql
     store.add_link(Link(1, 4, LinkState.QUEUED, job=104, submitted_s=NOW_S))
     serve = json.loads(type_("chain", "list", "--json")[0])[0]
     assert (serve["link"], serve["link_state"], serve["next"]) == (2, "running", "held")
+    store.change_link(1, 3, state=LinkState.ENDED, ended_s=NOW_S)  # it was replaced
+    assert json.loads(type_("chain", "list", "--json")[0])[0]["next"] == "queued"
+    store.change_link(1, 3, state=LinkState.HELD)
     store.change_link(1, 2, state=LinkState.ENDED, ended_s=NOW_S)
     serve = json.loads(type_("chain", "list", "--json")[0])[0]
     assert (serve["link"], serve["link_state"], serve["next"]) == (3, "held", "queued")
@@ -146,11 +150,11 @@ def test_a_name_that_is_not_clear_is_refused(type_: Type, command: str, name: st
 
 
 def test_how_a_chain_without_an_agent_ends_is_explained(type_: Type) -> None:
-    folder = cluster.home().folder / "agentless" / "alone"
+    folder = cluster.home().agentless_folder("it's mine")
     folder.mkdir(parents=True)
     (folder / "link.sh").touch()
-    message = f"chain alone has no agent, its jobs decide: to end it, touch {folder}/stop"
-    assert type_("chain", "stop", "alone", status=1) == ("", f"mirage: error: {message}\n")
+    message = f"chain it's mine has no agent, its jobs decide: to end it, {shlex.join(['touch', f'{folder}/stop'])}"
+    assert type_("chain", "stop", "it's mine", status=1) == ("", f"mirage: error: {message}\n")
 
 
 def test_log(type_: Type) -> None:

@@ -396,12 +396,28 @@ def test_an_empty_key_or_name_is_wrong_usage(terminal: Terminal, option: str) ->
     assert terminal.served.slurm.own == {}
 
 
+def test_an_end_before_the_first_job_may_begin_is_refused(terminal: Terminal) -> None:
+    for words in (["--dry-run"], ["--no-agent"]):
+        terminal.type("submit", *words, "--begin", "now+2hours", "--for", "2h", "serve.sh", status=1)
+        assert "the chain would end before its first job begins, at 2" in terminal.stderr
+    assert terminal.served.slurm.own == {}
+
+
+@pytest.mark.parametrize("option", ["--links=3", "--framework hf", "--policy=auto", "--until-done"])
+def test_an_option_of_ours_in_the_script_is_named(terminal: Terminal, option: str) -> None:
+    Path("ours.sh").write_text(f"#!/bin/sh\n#SBATCH {option}\ntrue\n")
+    terminal.type("submit", "--no-agent", "ours.sh", status=1)
+    name = option.split("=")[0].split()[0]
+    end = "it is an option of mirage submit; give it on the command line, not in the script\n"
+    assert f"unrecognized option '{name}': {end}" in terminal.stderr
+
+
 def test_the_end_of_a_chain_is_printed_and_one_within_the_first_job_is_a_warning(terminal: Terminal) -> None:
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(int(terminal.served.slurm.clock()) + DAY_S))
     for words in (["--dry-run"], ["--no-agent"]):
         terminal.type("submit", *words, "--chain", "serve", "--for", "1d", "serve.sh")
         assert f"\nchain serve ends at {at}, in 1-00:00:00\n" in f"\n{terminal.stderr}"
-        terminal.type("submit", *words, "--for", "4d", "-t", "1", "--begin", "now+4days", "serve.sh")
+        terminal.type("submit", *words, "--for", "4d", "-t", "1", "--begin", "now+345590", "serve.sh")
         assert "the job that runs then is ended before its time limit" in terminal.stderr
         terminal.type("submit", *words, "--for", "4", "serve.sh")
         assert "mirage: warning: chain " in terminal.stderr

@@ -54,6 +54,26 @@ def test_an_endpoint_in_a_file_is_written_once_and_what_follows_it_is_run(
     assert type_(*words, "false") == ("", "")
 
 
+@pytest.mark.parametrize("more", [[], ["--watch"]])
+def test_the_links_of_another_cluster_are_not_absent(
+    type_: Type, slurm: Any, store: SqlStore, tmp_path: Path, more: list[str]
+) -> None:
+    store.rebind("other@head:6817")
+    (tmp_path / "up.conf").write_text("backend serve\n")
+    _, printed = type_("endpoint", "serve", "--port", "80", "-o", "up.conf", *more, status=1)
+    assert "live on the cluster other@head:6817, and Slurm's commands speak to c1@head:6817 here" in printed
+    assert (tmp_path / "up.conf").read_text() == "backend serve\n"
+
+
+@pytest.mark.parametrize("more", [[], ["--watch"], ["--install"]])
+def test_a_file_of_the_user_is_not_replaced(type_: Type, slurm: Any, tmp_path: Path, more: list[str]) -> None:
+    text = "events {}\nhttp { server { listen 80; } }\n"
+    (tmp_path / "nginx.conf").write_text(text)
+    _, printed = type_("endpoint", "serve", "--port", "80", "-o", "nginx.conf", *more, status=1)
+    assert "nginx.conf is not a file of mirage endpoint, which would replace all of it" in printed
+    assert (tmp_path / "nginx.conf").read_text() == text
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -147,6 +167,23 @@ def test_a_watch_survives_silence_and_retains_the_target(
 
 
 INSTANT = "2026-09-21T14:13:20"
+
+
+def test_a_watch_does_not_take_another_cluster_for_its_own_after_an_outage(
+    type_: Type, slurm: Any, store: SqlStore, scenario: Scenario
+) -> None:
+    store.bind("c1@head:6817")
+    slurm.jobs = at("gpu07")
+    silence = SlurmUnreachable("squeue had no answer from Slurm", "timed out")
+    scenario.steps = [
+        lambda: setattr(slurm, "trouble", silence),
+        lambda: (setattr(slurm, "trouble", None), setattr(slurm, "jobs", ()), slurm.options.update(clustername="c2")),
+        scenario.nothing,
+        lambda: (slurm.options.update(clustername="c1"), setattr(slurm, "jobs", at("gpu08"))),
+        lambda: store.change_chain(1, **DONE),
+    ]  # fmt: skip
+    type_(*WATCH)
+    assert [text.split()[4] for text in scenario.texts[:5]] == [*["gpu07:80;"] * 4, "gpu08:80;"]
 
 
 def test_a_watch_ends_where_its_chain_is_removed(type_: Type, slurm: Any, store: SqlStore, scenario: Scenario) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from mirage.agent.store.sql_store import open_store
+from mirage.cli import cli_context as cluster
 from mirage.cli import main
 from mirage.slurm.survey import Finding
 from tests.support.read_only import full_disk, read_only
@@ -150,6 +153,20 @@ def test_a_store_that_cannot_be_written_is_a_failure(
         assert doctor(home) == f"cannot open the store {mounted}/store.db: {fails}"
         open_store(f"sqlite:///{elsewhere}/store.db").close()
         assert doctor(home) == f"cannot open the store {mounted}/store.db: {fails}"
+
+
+def test_the_chains_of_another_cluster_are_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slurm = SimpleNamespace(configuration=lambda: {"clustername": "c1", "slurmctldhost[0]": "head"})
+    monkeypatch.setattr(cluster, "client", lambda *_: slurm)
+    monkeypatch.setattr("mirage.slurm.survey.survey", lambda slurm: [Finding("ok", "cluster", "c1")])
+    for bound, status in (("c1@head:", 0), ("other@head:", 1)):
+        (tmp_path / "home").mkdir(exist_ok=True)
+        with closing(open_store(f"sqlite:///{tmp_path}/home/store.db")) as store:
+            store.rebind(bound)
+        assert main(["doctor"]) == status
+        assert ("FAIL  chains         of another cluster\n" in capsys.readouterr().out) is bool(status)
 
 
 def test_a_trial_that_is_refused_is_a_failure(

@@ -83,10 +83,10 @@ def submit_agent_job(home: Home, store: str, partition: str, limit_s: int | None
         "mirage agent install --cron --remove",
     ),
 )
-@click.option("--cron", "way", flag_value="cron", help="Passes by cron on this host.")
-@click.option("--scrontab", "way", flag_value="scrontab", help="Passes by Slurm's scrontab.")
-@click.option("--systemd", "way", flag_value="systemd", help="Passes by a timer of systemd on this host.")
-@click.option("--job", "way", flag_value="job", help="An agent in a small Slurm job: `mirage agent start --in-job`.")
+@click.option("--cron", is_flag=True, help="Passes by cron on this host.")
+@click.option("--scrontab", is_flag=True, help="Passes by Slurm's scrontab.")
+@click.option("--systemd", is_flag=True, help="Passes by a timer of systemd on this host.")
+@click.option("--job", is_flag=True, help="An agent in a small Slurm job: `mirage agent start --in-job`.")
 @click.option("--remove", is_flag=True, help="Remove what was installed.")
 @click.option(
     "--every", "every_s", metavar="TIME", type=DURATION_WITH_UNIT, default="5m", show_default=True,
@@ -96,7 +96,6 @@ def submit_agent_job(home: Home, store: str, partition: str, limit_s: int | None
 @job_options
 @json_output
 def install(
-    way: str | None,
     remove: bool,
     every_s: int,
     dry_run: bool,
@@ -104,14 +103,19 @@ def install(
     limit_s: int | None,
     sbatch_options: tuple[str, ...],
     as_json: bool,
+    **ways: bool,
 ) -> None:
     """Install what starts passes of the agent, or its jobs, where no process may live.
 
     Other entries of the user stay as they are. A second call replaces the entry. Words after -- are options of sbatch
     for the jobs of scrontab and for the agent's jobs.
     """
-    if way is None:
-        raise click.UsageError(f"one of {', '.join(f'--{name}' for name in _WAYS)} is missing")
+    chosen = [name for name in _WAYS if ways[name]]
+    if len(chosen) != 1:
+        raise click.UsageError(
+            f"give one of {', '.join(f'--{name}' for name in chosen or _WAYS)}" + ", not both" * (len(chosen) == 2)
+        )
+    (way,) = chosen
     if is_given("every_s") and (way == "job" or remove):
         raise click.UsageError("--every is the time between passes: leave it out with --job and with --remove")
     if way != "scrontab" or partition or limit_s is not None:

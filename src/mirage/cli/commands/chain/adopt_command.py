@@ -125,7 +125,7 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
         _framework_words(words, delivery)
         request, applied, reasons = with_preset(ctx, words, request)
         site.check_place(request.given)
-        site.check_chains(store)
+        site.check_chains(store, cluster.home())
         spec = adopted_spec(
             new_spec(words, costs.cost(), request, now_s), delivery, has_wrapper=bool(words["framework"])
         )

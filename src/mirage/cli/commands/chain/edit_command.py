@@ -102,6 +102,7 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
             raise ConfigurationError(
                 f"chain {chain.name} is {chain.state.value}, so nothing of it can change; submit a new one"
             )
+        cluster.check_cluster(store)
         job = edited_job(chain, cluster.home(), edit)
         read_site_files(os.environ).check_place(job.given)
         spec = _fields(words, costs, chain, store, now_s)

@@ -91,7 +91,7 @@ def endpoint(
 
     While no job is live, the file names no server, and the proxy answers that the service is unavailable.
     """
-    from mirage.agent.endpoint import Endpoint
+    from mirage.agent.endpoint import Endpoint, check_replaceable
     from mirage.cli.commands.chain.endpoint_watch import Follower, Watch, ended_by_signal
 
     if sum((install, uninstall, listed, watch)) > 1:
@@ -115,10 +115,13 @@ def endpoint(
         chain = find(store, name)
         wanted = Endpoint(chain.name, kind, port, _place(out or Path("-")), reload_ or "")
         if install:
+            check_replaceable(wanted.file)
             _install(store, wanted)
             return
+        cluster.check_cluster(store)  # on another one, its links would be absent
         if out is not None:
             check_output(out)
+            check_replaceable(out)
         if not watch:
             follower = Follower(chain, wanted)
             follower.links = store.links(chain.id)

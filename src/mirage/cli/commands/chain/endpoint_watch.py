@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mirage.cli import cli_context as cluster
-from mirage.errors import ConfigurationError, SlurmError, StoreError, UnknownName, shortened, shown
+from mirage.errors import ConfigurationError, SlurmError, StoreError, UnknownName, WrongCluster, shortened, shown
 
 if TYPE_CHECKING:
     from mirage.agent.endpoint import Endpoint
@@ -132,6 +132,8 @@ class Watch:
 
         If only the store gives no answer, Slurm is queried for the known links, so that an ended job leaves the file.
         """
+        from mirage.slurm.backend import cluster_of
+
         trouble, known = "", bool(self.follower.links)
         try:
             if over := self._query_store():
@@ -143,9 +145,11 @@ class Watch:
             self._close()
         try:
             if known:
+                if self.lost and self.store is not None:  # the same slurm.conf may name another cluster since
+                    self.store.check_cluster(cluster_of(self.follower.slurm.configuration()))
                 self.follower.query_slurm()
                 self.answered = True
-        except SlurmError as error:
+        except (SlurmError, WrongCluster) as error:
             trouble = trouble or str(error)
         return "", trouble
 

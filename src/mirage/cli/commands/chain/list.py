@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -44,7 +45,8 @@ def find(store: Store, name: str) -> Chain:
         folder = cluster.home().agentless_folder(name)
         if not (folder / LINK_SCRIPT).is_file():
             raise
-    raise ConfigurationError(f"chain {name} has no agent, its jobs decide: to end it, touch {folder}/stop")
+    end = shlex.join(["touch", f"{folder}/stop"])
+    raise ConfigurationError(f"chain {name} has no agent, its jobs decide: to end it, {end}")
 
 
 @click.command(
@@ -143,7 +145,8 @@ def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
     running = [link for link in known if link.state.value == "running"]
     first = [link for link in known if link.state.value in ("held", "queued")][:1]
     shown = (running or first or known)[-1] if known else None
-    following = [link for link in links if shown is not None and link.number > shown.number]
+    alive = [link for link in links if link.state.value != "ended"]
+    following = [link for link in alive if shown is not None and link.number > shown.number]
     waiting = [link for link in known if link.reason]
     limited = bool(running) and 0 < running[-1].limit_s < UNLIMITED_S
     left = max(running[-1].started_s + running[-1].limit_s - now_s, 0) if limited else None

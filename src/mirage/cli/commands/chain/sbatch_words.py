@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -130,6 +131,18 @@ def _refuse_misspelt(name: str, ours: Collection[str]) -> None:
     near = difflib.get_close_matches(name, [*ours, *(f"--{known}" for known in OPTIONS)], n=1, cutoff=0.75)
     if near and near[0] in ours:
         raise click.UsageError(f"unrecognized option '{name}'; did you mean {near[0]}?")
+
+
+def of_the_command_line(error: ConfigurationError) -> ConfigurationError:
+    """An error about a script, reworded if a line has an option of ``mirage submit``."""
+    from mirage.cli.commands.chain.chain_options import OPTIONS as OF_CHAINS
+
+    found = re.search(r"unrecognized option '--([\w-]+)'", str(error))
+    if found is None or found[1] not in (*OF_CHAINS, *OF_SUBMIT):
+        return error
+    return ConfigurationError(
+        f"{str(error)[: found.end()]}: it is an option of mirage submit; give it on the command line, not in the script"
+    )
 
 
 def caller() -> Caller:

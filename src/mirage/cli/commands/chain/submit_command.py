@@ -25,7 +25,7 @@ from mirage.cli.commands.chain.chain_options import (
     progress_fields,
 )
 from mirage.cli.commands.chain.framework_option import framework_option, with_preset
-from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, misplaced
+from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, misplaced, of_the_command_line
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
 from mirage.cli.output import echo_outcome
 from mirage.errors import ConfigurationError, LeaseHeld, MirageError, RequestNotSent, SlurmUnreachable, quantity
@@ -123,20 +123,25 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     if (status := about_sbatch(options)) is not None:
         ctx.exit(status)
     words["quiet"] = "quiet" in options
-    request = read_request(options, script, arguments, caller())
+    try:
+        request = read_request(options, script, arguments, caller())
+    except ConfigurationError as error:
+        raise of_the_command_line(error) from error
     request, applied, reasons = with_preset(ctx, words, request)
     note(words, *request.remarks, *misplaced(ctx, script, arguments), *reasons)
     now_s = int(cluster.clock())
     site = read_site_files(os.environ)
     site.check_place(request.given)
     if words["agentless"]:
+        with cluster.store(to_read=True) as store:
+            site.check_chains(store, cluster.home())
         _submit_agentless(ctx, words, costs, request, now_s)
         return
     spec = new_spec(words, costs.cost(), request, now_s)
     if words["dry_run"]:
         if site.path or (words["name"] and not words["request_id"]):
             with cluster.store(to_read=True) as store:
-                site.check_chains(store)
+                site.check_chains(store, cluster.home())
                 if words["name"] and not words["request_id"]:
                     store.check_name(words["name"])
         name = words["name"] or new_name(words, request)
@@ -144,7 +149,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
         note(words, *about_end(words, name, spec, now_s, _first_end_s(request, now_s)))
         return
     with cluster.store() as store:
-        site.check_chains(store)
+        site.check_chains(store, cluster.home())
         name, job = _submitted(words, store, request, spec, now_s)
         try:
             _report(words, name, job)
@@ -203,6 +208,11 @@ def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int)
         to_batch_shell=words.get("to_batch_shell", False),
         framework=words["framework"] or "",
     )
+    if spec.until_s != MISSING and spec.until_s <= (begins_s := _begins_s(request, now_s)) > now_s:
+        raise ConfigurationError(
+            f"the chain would end before its first job begins, at {time.strftime('%FT%T', time.localtime(begins_s))}; "
+            "give a later end, or an earlier --begin"
+        )
     _check_first_job(spec, request)
     directory = None if os.environ.get("MIRAGE_SSH") else Path(request.submission.directory)
     check_spec(spec, request.given, directory, has_end=has_end, name=words["name"] or "")
@@ -270,7 +280,7 @@ def _submit_agentless(
         )
         ctx.exit(UNKNOWN)
     note(words, *slurm.remarks.splitlines(), f"log: {chain.spec.folder}/log")
-    note(words, f"to end the chain: touch {chain.spec.folder}/stop")
+    note(words, f"to end the chain: {shlex.join(['touch', f'{chain.spec.folder}/stop'])}")
     _report(words, name, job)
 
 
@@ -282,15 +292,19 @@ def _has_end(words: Mapping[str, Any]) -> bool:
 def _first_end_s(request: Request, now_s: int) -> int | None:
     """The time until the first job may end by its limit; None where it is not known."""
     from mirage.agent.chain.spec_check import limit_s
+
+    limit = limit_s(request.given)
+    return None if limit is None else _begins_s(request, now_s) - now_s + limit
+
+
+def _begins_s(request: Request, now_s: int) -> int:
+    """The earliest start of the first job by its ``--begin``."""
     from mirage.slurm_words.timestamps import next_instant_s
 
-    limit, begin = limit_s(request.given), request.given.get("begin")
-    if limit is None or not begin:
-        return limit
     try:
-        return max(next_instant_s(begin, now_s) - now_s, 0) + limit
+        return max(next_instant_s(request.given.get("begin") or "now", now_s), now_s)
     except ConfigurationError:  # a form that only sbatch reads
-        return limit
+        return now_s
 
 
 def about_end(words: Mapping[str, Any], name: str, spec: ChainSpec, now_s: int, first_s: int | None) -> tuple[str, ...]:

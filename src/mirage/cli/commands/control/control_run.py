@@ -111,7 +111,10 @@ def _begin_to_act(path: Path, pools: Pools, folder: Path) -> Iterator[Actor]:
         raise ConfigurationError(f"{path}: poll = {pools.poll_s}s is too often with --act; give {least_s}s or more")
     process = start_executor(path, folder)
     if process is None:
-        raise ConfigurationError("the executor did not begin; its message is above, and nothing was changed")
+        raise ConfigurationError(
+            "the executor did not begin; its message is above, and nothing was changed. Whether you have the rights of "
+            f"an operator: mirage control check --config {path}"
+        )
     try:
         yield Actor(process, folder)
     finally:

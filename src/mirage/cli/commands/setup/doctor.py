@@ -11,7 +11,7 @@ import click
 from mirage.cli import cli_context as cluster
 from mirage.cli.check_findings import print_findings
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.errors import ConfigurationError, SlurmError, StoreError
+from mirage.errors import ConfigurationError, SlurmError, StoreError, WrongCluster
 
 if TYPE_CHECKING:
     from mirage.slurm.client import SlurmClient
@@ -56,7 +56,7 @@ def doctor(ctx: click.Context, in_job: bool, partition: str, as_json: bool) -> N
         slow.cancel()
     if any(finding.what == "cluster" for finding in findings):  # the controller has answered
         findings += [_trial(slurm, partition)] if in_job else []
-        findings += [_polls(), _calibration(slurm), *_choices(slurm)]
+        findings += [*_chains(), _polls(), _calibration(slurm), *_choices(slurm)]
     if print_findings(findings, as_json):
         ctx.exit(1)
 
@@ -90,6 +90,23 @@ def _hosting() -> list[Finding]:
     if home.folder.is_dir() and (trouble := entry_trouble(cluster.home())):
         findings.append(Finding(WARN, "passes", "the installed entry does not start passes", trouble))
     return findings
+
+
+def _chains() -> list[Finding]:
+    """Returns whether the chains of the store live on another cluster."""
+    from mirage.agent.paths import Home
+    from mirage.slurm.survey import FAIL, Finding
+
+    if not Home.named(os.environ).folder.is_dir():
+        return []
+    try:
+        with cluster.store(to_read=True) as store:
+            cluster.check_cluster(store)
+    except WrongCluster as error:
+        return [Finding(FAIL, "chains", "of another cluster", str(error))]
+    except StoreError:  # the finding of the folder reports it
+        return []
+    return []
 
 
 def _trial(slurm: SlurmClient, partition: str) -> Finding:
