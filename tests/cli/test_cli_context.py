@@ -22,6 +22,17 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
+@pytest.mark.parametrize("timeout_s", [None, 5.0])
+def test_a_long_wait_for_slurm_is_reported_once(timeout_s: float | None, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not where the caller has a time-out of its own."""
+    cli_context._report_wait.cache_clear()
+    runner = cli_context.client(timeout_s).runner
+    runner.slow_s = 0.05
+    for _ in range(2):
+        runner.run(["sleep", "0.5"])
+    assert capsys.readouterr().err == "mirage: waits for Slurm; each command has 60 s\n" * (timeout_s is None)
+
+
 @pytest.mark.parametrize(
     ("changed", "folder", "url"),
     [

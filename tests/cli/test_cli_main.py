@@ -113,6 +113,14 @@ def test_numpy_starts_no_threads_unless_the_user_sets_it_and_jobs_inherit_nothin
     assert done.stdout.splitlines()[1:] == [f"{threads} {given}"], done.stderr
 
 
+def test_little_memory_is_a_warning():
+    """Below it, libraries end or hang without a message."""
+    for limit_kib, warned in ((400_000, True), (600_000, False)):
+        words = ["sh", "-c", f'ulimit -v {limit_kib}; exec "$@"', "sh", *MIRAGE, "--version"]
+        printed = subprocess.run(words, capture_output=True, text=True).stderr
+        assert ("memory is limited to 390 MiB (ulimit -v), and the simulator needs 512 MiB" in printed) is warned
+
+
 def test_version(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("mirage 0.")

@@ -9,10 +9,11 @@ import click
 import pytest
 
 from mirage.cli.options import CostOptions
-from mirage.cli.study import StudyOptions
+from mirage.cli.study import StudyOptions, report_training_windows
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
+from mirage.predict.model_file import TrainedOn
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.link_size import LinkSize
 from mirage.trace.table import JobTable
@@ -103,6 +104,40 @@ def test_windows_in_a_gap_of_the_trace_are_a_warning(capsys: pytest.CaptureFixtu
     )
     replace(STUDY, windows=1, start=1999 * DAY_S).plan(table)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "warned"),
+    [
+        ({"windows": 40}, ""),
+        (
+            {"windows": 43},
+            "in 3 of 43 windows, a link of 2-00:00:00 may end after the last job of the trace (1970-01-31T",
+        ),
+        ({"link_limit": 10 * DAY_S}, "in 1 of 1 window, a link of 10-00:00:00 may end after"),
+    ],
+)
+def test_windows_with_a_link_that_ends_after_the_trace_are_a_warning(
+    given: dict[str, Any], warned: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replace(STUDY, **given).plan(submitted(*range(20), *(day / 2 for day in range(40, 62)), 30.5))
+    printed = capsys.readouterr().err
+    assert warned in printed
+    assert bool(warned) is bool(printed)
+
+
+def test_windows_in_the_training_data_of_a_model_are_a_warning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = {"./a.model": TrainedOn("sacct.txt", 5 * DAY_S, 9 * DAY_S, 70), "./old.model": TrainedOn("x", 0, DAY_S, 7)}
+    monkeypatch.setattr("mirage.learn.policies.policy_file.training_data", {**data, "./tree.txt": None}.get)
+    begins_s = [day * DAY_S for day in (4, 5, 8, 9)]
+    found = report_training_windows(["reactive", *data, "./tree.txt"], begins_s)
+    assert found == [{"policy": "./a.model", "windows": 2, "trace": "sacct.txt", "until_s": 9 * DAY_S}]
+    words = (
+        "./a.model was trained on jobs of sacct.txt until 1970-01-10, so it may know the outcome of 2 of the 4 windows"
+    )
+    assert words in capsys.readouterr().err
 
 
 def test_a_cost_that_cannot_be_is_refused() -> None:

@@ -18,6 +18,25 @@ READING = TraceOptions(None, None, None, "UTC", False)
 
 
 @pytest.mark.parametrize(
+    ("days", "warned"),
+    [
+        ((0, 1, 367), ""),
+        ((0, 1, 3, 19_000), "has no submission from 1970-01-04 to 2022-01-08, and 1 job after that; is a date wrong?"),
+        ((0, 2, 19_000, 19_001, 19_002), "from 1970-01-03 to 2022-01-08, and 2 jobs before that; is a date wrong?"),
+    ],
+)
+def test_a_gap_of_years_is_a_warning(
+    days: tuple[int, ...], warned: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,submit_s,nodes\n" + "".join(f"{day},{day * 86_400},1\n" for day in days))
+    read_named_trace(str(path), READING)
+    printed = capsys.readouterr().err
+    assert warned in printed
+    assert bool(warned) is bool(printed)
+
+
+@pytest.mark.parametrize(
     ("text", "given"),
     [
         ("JobID|Submit|NNodes\n7|1000|4\n", {}),

@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -46,6 +47,15 @@ def test_a_directory_that_cannot_be_entered_is_the_command_s_own_trouble(tmp_pat
         place.write_text("")
     with pytest.raises(SlurmRefused, match=f"cannot run true in {place}: No(t a| such)"):
         SystemRunner().run(["true"], directory=str(place))
+
+
+def test_a_command_without_an_answer_is_reported_while_it_runs() -> None:
+    reported = Event()
+    runner = SystemRunner(on_slow=reported.set, slow_s=0.2)
+    runner.run(["true"])
+    assert not reported.wait(0.4)
+    runner.run(["sh", "-c", "sleep 1"])
+    assert reported.is_set()
 
 
 def test_words_too_long_are_the_command_s_own_trouble() -> None:

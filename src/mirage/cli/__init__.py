@@ -11,6 +11,7 @@ import io
 import logging
 import os
 import re
+import resource
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -74,6 +75,9 @@ COMMANDS = {
 
 FAILED, INTERRUPTED = 1, 130
 
+LEAST_ADDRESS_SPACE = 512 << 20
+"""Bytes below which loading the simulator fails."""
+
 root = LazyGroup(
     name="mirage",
     lazy=COMMANDS,
@@ -112,6 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     _open_closed_streams()
     _use_one_blas_thread()
+    _warn_of_little_memory()
     if os.environ.get("COLUMNS") == "0":  # unknown, in some containers: rich would print nothing
         del os.environ["COLUMNS"]
     if logging.lastResort is not None:  # warnings of a command without a log
@@ -196,6 +201,17 @@ def _use_one_blas_thread() -> None:
     """
     if "OPENBLAS_NUM_THREADS" not in os.environ:
         os.putenv("OPENBLAS_NUM_THREADS", "1")
+
+
+def _warn_of_little_memory() -> None:
+    """Warns of little address space, where libraries end or hang without a message."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
+        click.echo(
+            f"mirage: warning: memory is limited to {limit >> 20} MiB (ulimit -v), and the simulator needs "
+            f"{LEAST_ADDRESS_SPACE >> 20} MiB",
+            err=True,
+        )
 
 
 def _open_closed_streams() -> None:

@@ -111,7 +111,16 @@ def client(timeout_s: float | None = None) -> SlurmClient:
         return client_from(os.environ, runner, clock, user=runner.login_name())
     if (conf := os.environ.get("SLURM_CONF")) is not None and not os.path.exists(conf):
         raise RequestNotSent(f"SLURM_CONF is {shown(conf)}, and there is no such file; name the cluster's, or unset it")
-    return client_from(os.environ, SystemRunner(timeout_s=timeout_s or TIMEOUT_S), clock)
+    on_slow = _report_wait if timeout_s is None else None
+    return client_from(os.environ, SystemRunner(timeout_s=timeout_s or TIMEOUT_S, on_slow=on_slow), clock)
+
+
+@functools.cache
+def _report_wait() -> None:
+    """Reports once that Slurm has not answered for some time."""
+    from mirage.slurm.runner import TIMEOUT_S
+
+    print(f"mirage: waits for Slurm; each command has {TIMEOUT_S:g} s", file=sys.stderr)
 
 
 def check_controller(slurm: SlurmClient) -> None:

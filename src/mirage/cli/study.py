@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,8 @@ import click
 from mirage.cli.machine_options import discipline_help
 from mirage.cli.options import CostOptions, Decorator, ExtensibleOption, option_group, seed_option, workers_option
 from mirage.cli.values import COUNT, COUNTS, DATE, LIMITED_DURATION, NUMBERS, WORDS, LinkUser
-from mirage.duration import DAY_S
+from mirage.duration import DAY_S, format_duration
+from mirage.errors import quantity
 
 if TYPE_CHECKING:
     from mirage.policy.cost import Cost
@@ -68,7 +69,16 @@ class WindowOptions:
         if windows is None:
             plan = EvaluationProtocol.named(self.protocol, begin_s, **changes)
             windows = min(self.fitting(plan, table), DEFAULT_WINDOWS)
-        return EvaluationProtocol.named(self.protocol, begin_s, windows=windows, **changes)
+        plan = EvaluationProtocol.named(self.protocol, begin_s, windows=windows, **changes)
+        if (late := windows - self.fitting(plan, table, least=0)) > 0:
+            last = time.strftime("%Y-%m-%dT%H:%M", time.gmtime(submissions_s(table)[1]))
+            click.echo(
+                f"mirage: warning: in {late} of {quantity(windows, 'window')}, a link of "
+                f"{format_duration(self.link_limit)} may end after the last job of the trace ({last}), where the queue "
+                "only empties; give an earlier --start, a shorter --link-limit, or a longer trace",
+                err=True,
+            )
+        return plan
 
     def begins_s(self, table: JobTable) -> int:
         """Returns the begin of the first window; warns if it is in a long gap of the trace."""
@@ -79,8 +89,8 @@ class WindowOptions:
             _warn_of_gap(begin_s, int(later_s.min()))
         return begin_s
 
-    def fitting(self, plan: EvaluationProtocol, table: JobTable, until_s: int | None = None) -> int:
-        """Returns the number of windows that fit into the trace, at least one.
+    def fitting(self, plan: EvaluationProtocol, table: JobTable, until_s: int | None = None, least: int = 1) -> int:
+        """Returns the number of windows that fit into the trace.
 
         A link that starts at once ends before the last submission, after which the queue only empties.
 
@@ -88,10 +98,11 @@ class WindowOptions:
             plan: The protocol, with any number of windows.
             table: The trace.
             until_s: Links are submitted up to this moment; None for no bound.
+            least: The number where fewer fit.
         """
         last_s = submissions_s(table)[1] - self.link_limit
         end_s = last_s if until_s is None else min(until_s, last_s)
-        return max((end_s - plan.submits_s(0)) // plan.every_s + 1, 1)
+        return max((end_s - plan.submits_s(0)) // plan.every_s + 1, least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +184,31 @@ class StudyOptions(WindowOptions):
         if costs.given:
             raise click.UsageError("--cost-ratios replaces --interruption-cost and --overlap-cost; give one of them")
         return [Cost(ratio, 1.0) for ratio in self.cost_ratios]
+
+
+def report_training_windows(policies: Sequence[str], begins_s: Sequence[int]) -> list[dict[str, Any]]:
+    """Warns of models trained on windows of an evaluation, and returns these models.
+
+    Args:
+        begins_s: Begin of each window.
+    """
+    from mirage.policy.policy_registry import is_policy_file
+
+    found = []
+    for policy in filter(is_policy_file, policies):
+        from mirage.learn.policies.policy_file import training_data
+
+        data = training_data(policy)
+        windows = 0 if data is None else sum(data.first_s <= begin_s < data.until_s for begin_s in begins_s)
+        if data is not None and windows:
+            found.append({"policy": policy, "windows": windows, "trace": data.trace, "until_s": data.until_s})
+            until = time.strftime("%Y-%m-%d", time.gmtime(data.until_s))
+            click.echo(
+                f"mirage: warning: {policy} was trained on jobs of {data.trace} until {until}, so it may know the "
+                f"outcome of {windows} of the {quantity(len(begins_s), 'window')}; judge it on later ones with --start",
+                err=True,
+            )
+    return found
 
 
 @cache

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import click
 
 from mirage.cli.options import TraceOptions
+from mirage.duration import DAY_S
+from mirage.errors import quantity
 
 if TYPE_CHECKING:
     from mirage.trace.formats.read_report import ReadReport
     from mirage.trace.read_trace import Trace
+    from mirage.trace.table import JobTable
+
+LONG_GAP_S = 366 * DAY_S
+"""Time without a submission, in seconds, from which a trace probably has a wrong date."""
 
 QUIET_S = 2.0
 """Work that takes less than this, in seconds, gets no progress bar."""
@@ -37,7 +44,25 @@ def read_named_trace(path: str, reading: TraceOptions) -> Trace:
             progress=progress,
         )
     print_complaints(trace.report)
+    _report_gap(path, trace.table)
     return trace
+
+
+def _report_gap(path: str, table: JobTable) -> None:
+    """Reports a gap of years in a trace: a wrong date, or files that do not follow each other."""
+    import numpy as np
+
+    submitted = np.sort(table.submit_s[table.submit_s >= 0])
+    gaps = np.diff(submitted)
+    if len(gaps) and gaps.max() > LONG_GAP_S:
+        first = int(gaps.argmax())
+        ends = [time.strftime("%Y-%m-%d", time.gmtime(int(second))) for second in submitted[first : first + 2]]
+        few = min(first + 1, len(submitted) - first - 1)
+        click.echo(
+            f"mirage: warning: {path} has no submission from {ends[0]} to {ends[1]}, and {quantity(few, 'job')} "
+            f"{'before' if first + 1 == few else 'after'} that; is a date wrong?",
+            err=True,
+        )
 
 
 def print_complaints(report: ReadReport) -> None:

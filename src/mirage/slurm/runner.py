@@ -10,6 +10,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Timer
 from typing import Protocol
 
 from mirage.errors import RequestNotSent, SlurmRefused, SlurmUnreachable
@@ -95,12 +96,15 @@ class SystemRunner:
 
     Attributes:
         timeout_s: Time after which a command without an answer is killed, unless its caller sets another.
+        on_slow: Called in a thread while a command has given no answer for ``slow_s`` seconds.
         environment: Added to that of this process: where a private cluster is, for example.
         count: Number of runs of each program.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = TIMEOUT_S
+    on_slow: Callable[[], None] | None = None
+    slow_s: float = 10.0
     count: Counter[str] = field(default_factory=Counter)
 
     def run(
@@ -115,6 +119,10 @@ class SystemRunner:
         """Run a command, as ``Runner.run``."""
         patience_s = self.timeout_s if timeout_s is None else timeout_s
         self.count[argv[0]] += 1
+        slow = Timer(self.slow_s, self.on_slow) if self.on_slow is not None else None
+        if slow is not None:
+            slow.daemon = True
+            slow.start()
         try:
             done = subprocess.run(
                 list(argv),
@@ -131,6 +139,9 @@ class SystemRunner:
         except subprocess.TimeoutExpired as error:
             printed = (error.stderr or b"").decode(errors="replace")
             raise SlurmUnreachable(f"{argv[0]} did not answer within {patience_s:g} s", printed) from error
+        finally:
+            if slow is not None:
+                slow.cancel()
         return Completed(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
     def _environment(self, given: Mapping[str, str] | None) -> dict[str, str]:

@@ -132,6 +132,10 @@ def test_inside_its_training_the_model_decides(trained, tmp_path):
     assert {"wait_p50_s", "late_share", "remaining_s"} <= cheap[0].estimate.keys()
 
 
+def test_the_training_data_of_a_model_are_known(model, trained):
+    assert policy_file.training_data(str(model)) == trained.trained_on
+
+
 def test_a_feature_outside_its_training_is_decided_as_what_if_does_and_named_with_both_values(model):
     view = next(view for view in example_views() if view.chain.ends_s - view.now_s == 48 * HOUR_S)
     learned, what_if = (make_policy(name, PolicySettings(seed=3)).decide(view) for name in (str(model), "what-if"))

@@ -240,7 +240,7 @@ def test_a_link_that_is_longer_than_the_trace_is_refused_at_once(busy_setting):
 
 def test_a_link_that_the_cluster_cannot_run_is_refused_before_anything_is_played(busy_setting, monkeypatch):
     monkeypatch.setattr(Scenario, "simulation", None)
-    message = r"a link can never run: it requests 9,999 nodes, and partition '\w+' has \d+; give smaller links"
+    message = r"a link can never run: it requests 9,999 nodes, and the cluster has \d+; give smaller links"
     with pytest.raises(ConfigurationError, match=message):
         evaluate(busy_setting, protocol(), [LinkSize(9999)], ["reactive"])
 

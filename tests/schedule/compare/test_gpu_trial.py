@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from math import inf, nan
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -69,6 +71,15 @@ def test_jobs_must_fit_on_one_kind_where_types_have_several_and_a_scheduler_want
         setting = GpuSetting(GpuCluster((first, second)), seed=3)
         assert setting.under([fifo, sia]) == replace(setting, one_kind=kinds_differ)
         assert replace(setting, one_kind=True).under([fifo]) == setting
+
+
+def test_demand_after_all_jobs_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "demand.csv").write_text("time_s,pool,servers\n1704067200,inference,1\n")
+    cluster = GpuCluster((ServerGroup("a", "gpu", 1, 2, "training"), ServerGroup("b", "gpu", 1, 2, "inference")))
+    setting = GpuSetting(cluster, demand=str(tmp_path / "demand.csv"))
+    for last_s, refused in ((1_704_067_199.0, True), (1_704_067_200.0, False)):
+        with pytest.raises(ConfigurationError, match="at 1,704,067,200 s, and") if refused else nullcontext():
+            assert len(setting.demand_of(SimpleNamespace(submit_s=np.array([0.0, last_s])))) == 1  # type: ignore[arg-type]
 
 
 def test_an_outcome_is_read_back_as_it_was_stored() -> None:

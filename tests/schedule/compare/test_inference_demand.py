@@ -24,6 +24,7 @@ def test_demand_from_a_file(tmp_path: Path) -> None:
     assert read_demand(path, CLUSTER) == (Demand(0, 1, 3), Demand(600, 1, 7, 300, 9))
     for text, message in (
         ("time_s,servers\n0,3\n", "demand.csv:1: no column pool"),
+        ("time_s,pool,servers,announced\n0,inference,3,4\n", "demand.csv:1: announced needs a column announced_s"),
         ("time_s,pool,servers\n0,serving,3\n", "demand.csv:2: unknown pool 'serving'. Known: inference, training"),
         ("time_s,pool,servers\n0,inference,-3\n", "demand.csv:2: servers is '-3'"),
     ):

@@ -347,3 +347,12 @@ class TestLikeLonestar6:
         assert [h.users for h in again.habits] == [h.users for h in MODEL.habits]
         for ours, shipped in zip(again.habits, MODEL.habits):
             assert ours.use == pytest.approx(shipped.use, rel=1e-3, abs=1e-6)
+
+
+def test_a_model_of_a_trace_with_an_impossible_row_is_named():
+    model = replace(builtin_model("lonestar6-like"), load=3.9e-07, nodes=10**12)
+    with pytest.raises(
+        ConfigurationError, match="load of lonestar6-like is 3.9e-07 of 1,000,000,000,000 nodes, so a row"
+    ):
+        generate_workload(model, days=1)
+    assert len(generate_workload(model, days=1, load=0.5, nodes=8))

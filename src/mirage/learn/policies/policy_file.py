@@ -17,6 +17,7 @@ from mirage.learn.training.trained_policy import TrainedPolicy, read_trained
 from mirage.policy.contract import Policy
 from mirage.policy.cost import Cost
 from mirage.policy.policy_registry import make_policy
+from mirage.predict.model_file import TrainedOn
 from mirage.provision.link_size import LinkSize
 from mirage.provision.policies.what_if import WhatIf
 from mirage.sim.cluster import Limit
@@ -71,6 +72,16 @@ def always_outside(path: str, link: LinkSize, cluster_nodes: int | None) -> Outs
     """
     policy = make_policy(path)
     return policy.always_outside(link, cluster_nodes) if isinstance(policy, LearnedProvisioner) else None
+
+
+def training_data(path: str) -> TrainedOn | None:
+    """The training data of a model; None for a tree.
+
+    Raises:
+        ModelFileError: As ``policy_from_file``.
+    """
+    policy = make_policy(path)
+    return policy.trained.trained_on if isinstance(policy, LearnedProvisioner) else None
 
 
 def _head(path: Path) -> bytes:

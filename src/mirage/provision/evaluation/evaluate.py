@@ -166,10 +166,15 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
     if protocol.submits_s(protocol.windows - 1) > last_s:
         fitting = max((last_s - protocol.submits_s(0)) // protocol.every_s + 1, 0)
         when = dates_and_jobs(protocol.submits_s(protocol.windows - 1), first_s, last_s)
+        too_short = protocol.lead_in_s + protocol.early_s(links) > last_s - first_s
         raise ConfigurationError(
             f"the last of {quantity(protocol.windows, 'window')} needs jobs after the last job of the trace: {when}; "
-            f"{quantity(fitting, 'window')} {'fits' if fitting == 1 else 'fit'}: give an earlier --start"
-            f"{', or fewer --windows' if fitting else ''}"
+            f"{quantity(fitting, 'window')} {'fits' if fitting == 1 else 'fit'}: "
+            + (
+                "give a longer trace"
+                if too_short
+                else "give an earlier --start" + ", or fewer --windows" * bool(fitting)
+            )
         )
 
 

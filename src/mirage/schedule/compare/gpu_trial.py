@@ -112,9 +112,15 @@ class GpuSetting:
             return ()
         if (load := self.request_load()) is not None:
             return load.demand(**self.assumptions.announcements, seed=self.seed)
-        if self.demand != DAILY:
-            return read_demand(self.demand, self.cluster)
         last_s = float(jobs.submit_s.max(initial=0.0))
+        if self.demand != DAILY:
+            demand = read_demand(self.demand, self.cluster)
+            if demand and demand[0].time_s > last_s:
+                raise ConfigurationError(
+                    f"{self.demand}: the first demand is at {demand[0].time_s:,.0f} s, and the last job is "
+                    f"submitted at {last_s:,.0f} s; the times of both count from the start of the workload"
+                )
+            return demand
         return self.assumptions.daily_demand().over(self.cluster, last_s + AFTER_LAST_S, self.seed)
 
     def request_load(self) -> RequestLoad | None:

@@ -39,6 +39,8 @@ def read_demand(path: str | os.PathLike[str], cluster: GpuCluster) -> tuple[Dema
     file = os.fspath(path)
     rows = table_rows(file, read_text(file))
     missing = [name for name in HEADER if name not in rows[0].cells]
+    if "announced" in rows[0].cells and "announced_s" not in rows[0].cells:
+        raise TraceError(f"{file}:1: announced needs a column announced_s, the time of the announcement; add it")
     if missing:
         raise TraceError(f"{file}:1: no column {', '.join(missing)}; a demand begins with {','.join(HEADER)}")
     found = [

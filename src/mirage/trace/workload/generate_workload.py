@@ -9,7 +9,7 @@ import numpy as np
 
 from mirage.array_types import Ints
 from mirage.duration import DAY_S, HOUR_S, WEEK_S
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, quantity
 from mirage.job_state import MISSING
 from mirage.slurm_words.timestamps import LATEST_S
 from mirage.trace.statistics.marginals import hour_of_week
@@ -23,6 +23,7 @@ PACE_WINDOW_S = DAY_S // 2
 NAME_STEMS = ("train", "eval", "finetune", "pretrain", "sweep", "infer", "embed", "relax", "fold")
 
 MAX_BURSTS = 20_000_000
+LOADS = 0.001, 100.0
 """A larger request is taken for a typing error; such a trace would not fit into memory."""
 
 
@@ -61,6 +62,11 @@ def generate_workload(
     Raises:
         ConfigurationError: Neither or both of days and jobs, or a value out of range.
     """
+    if load is None and not LOADS[0] <= model.load <= LOADS[1]:
+        raise ConfigurationError(
+            f"the load of {model.name} is {model.load:g} of {quantity(model.nodes, 'node')}, so a row of its trace is "
+            "probably wrong: its nodes, or a date; leave that row out, or give --load and --nodes"
+        )
     load, nodes = model.load if load is None else load, model.nodes if nodes is None else nodes
     _check(days, jobs, load, nodes)
     if days is not None:
@@ -84,7 +90,7 @@ def _check(days: float | None, jobs: int | None, load: float, nodes: int) -> Non
     for what, value, low, high in (
         ("days", 1 if days is None else days, 1 / 24, 36_500),
         ("jobs", 1 if jobs is None else jobs, 1, 100_000_000),
-        ("load", load, 0.001, 100),
+        ("load", load, *LOADS),
         ("nodes", nodes, 1, 1_000_000),
     ):
         if not low <= value <= high:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -44,16 +43,6 @@ def test_a_line_for_each_finding_and_its_advice_below(
         "                     is it up?",
     ]
     assert capsys.readouterr().out.splitlines() == lines[: 2 * count - 1]
-
-
-@pytest.mark.parametrize(("slow_s", "waits"), [(0.0, True), (60.0, False)])
-def test_a_long_wait_for_slurm_is_reported(
-    slow_s: float, waits: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("mirage.cli.commands.setup.doctor.SLOW_S", slow_s)
-    monkeypatch.setattr("mirage.slurm.survey.survey", lambda slurm: time.sleep(0.5) or FINDINGS)
-    main(["doctor"])
-    assert (capsys.readouterr().err == "mirage: waits for Slurm; each command has 60 s\n") is waits
 
 
 def test_json_has_every_field_and_the_same_status(

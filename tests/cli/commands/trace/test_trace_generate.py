@@ -46,6 +46,17 @@ def test_other_formats(tmp_path, suffix):
     assert (table.run_s >= 1).all()
 
 
+def test_a_model_of_few_users_is_a_warning(month, tmp_path, capsys):
+    lines = month.read_text().splitlines()
+    user = lines[0].split(",").index("user")
+    for users, warned in ((3, True), (5, False)):
+        rows = (line.split(",") for line in lines[1:])
+        few = [",".join([*row[:user], f"u{k % users}", *row[user + 1 :]]) for k, row in enumerate(rows)]
+        (tmp_path / "few.csv").write_text("\n".join([lines[0], *few]) + "\n")
+        assert main(["trace", "fit", str(tmp_path / "few.csv"), "-N", "76", "-o", str(tmp_path / "few.json")]) == 0
+        assert ("the model describes 3 users, so it shows how each of them works" in capsys.readouterr().err) is warned
+
+
 def test_fit_then_generate_like_it(month, tmp_path, capsys):
     model, out = tmp_path / "ours.json", tmp_path / "like.csv"
     assert main(["trace", "fit", str(month), "-N", "76", "--name", "ours", "-o", str(model)]) == 0

@@ -173,9 +173,9 @@ play_options = option_group(
     click.option(
         "--demand",
         metavar="FILE|daily",
-        help="Inference demand: a CSV time_s,pool,servers or time_s,pool,requests_per_s, or daily for a daily shape in "
-        "the pool inference. Jobs then run in the pool without demand, on its servers and those lent to it.  "
-        "[default: none]",
+        help="Inference demand: a CSV time_s,pool,servers or time_s,pool,requests_per_s, with seconds from the first "
+        "submission, or daily for a daily shape in the pool inference. Jobs then run in the pool without demand, on "
+        "its servers and those lent to it.  [default: none]",
     ),
     click.option(
         "--window",

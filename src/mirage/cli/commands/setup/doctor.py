@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from typing import TYPE_CHECKING
 
 import click
@@ -16,9 +15,6 @@ from mirage.errors import ConfigurationError, SlurmError, StoreError, WrongClust
 if TYPE_CHECKING:
     from mirage.slurm.client import SlurmClient
     from mirage.slurm.survey import Finding
-
-SLOW_S = 10.0
-"""A survey that takes longer reports that it waits."""
 
 
 @click.command(
@@ -39,21 +35,12 @@ def doctor(ctx: click.Context, in_job: bool, partition: str, as_json: bool) -> N
 
     Submits nothing and changes nothing, except for the job of --in-job. Exit status 1 if something will not work.
     """
-    from mirage.slurm.runner import TIMEOUT_S
     from mirage.slurm.survey import survey
 
     if partition and not in_job:
         raise click.UsageError("-p is for the job of --in-job")
     slurm = cluster.client()
-    slow = threading.Timer(
-        SLOW_S, click.echo, (f"mirage: waits for Slurm; each command has {TIMEOUT_S:g} s",), {"err": True}
-    )
-    slow.daemon = True
-    slow.start()
-    try:
-        findings = [*survey(slurm), *_hosting()]
-    finally:
-        slow.cancel()
+    findings = [*survey(slurm), *_hosting()]
     if any(finding.what == "cluster" for finding in findings):  # the controller has answered
         findings += [_trial(slurm, partition)] if in_job else []
         findings += [*_chains(), _polls(), _calibration(slurm), *_choices(slurm)]

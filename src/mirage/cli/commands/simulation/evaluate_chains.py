@@ -14,7 +14,7 @@ import click
 from mirage.cli.commands.simulation.evaluation_files import check_outputs, write_parquet
 from mirage.cli.machine_options import MachineOptions
 from mirage.cli.options import CostOptions, TraceOptions, is_given
-from mirage.cli.study import DEFAULT_WINDOWS, ExecutorOptions, StudyOptions, submissions_s
+from mirage.cli.study import DEFAULT_WINDOWS, ExecutorOptions, StudyOptions, report_training_windows, submissions_s
 from mirage.cli.trace_reading import read_named_trace
 from mirage.version import __version__
 
@@ -86,6 +86,7 @@ def evaluate_chains(
     scenario = Scenario(simulated.cluster, jobs, study.queue, simulated.settings)
     played = _study_of(study, scenario, table, chain_s, waiting_links)
     policies = study.policies if is_given("policies") else DEFAULT_POLICIES
+    trained = report_training_windows(policies, [played.begins_s(window) for window in range(played.windows)])
     with progress_bar("chains") as progress:
         evaluation = play_chains(
             played,
@@ -96,7 +97,11 @@ def evaluate_chains(
             resume_dir=None if study.resume is None else Path(study.resume),
             against=against,
         )
-    report = {**_tables(evaluation), **_provenance(trace, simulated.source, played, study, weighed, evaluation.reused)}
+    report = {
+        **_tables(evaluation),
+        "in_training": trained,
+        **_provenance(trace, simulated.source, played, study, weighed, evaluation.reused),
+    }
     if as_json:
         click.echo(json.dumps(report, indent=2))
     else:

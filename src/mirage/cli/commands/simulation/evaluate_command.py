@@ -22,7 +22,13 @@ from mirage.cli.options import (
     json_output,
     trace_options,
 )
-from mirage.cli.study import ExecutorOptions, StudyOptions, executor_options, study_options
+from mirage.cli.study import (
+    ExecutorOptions,
+    StudyOptions,
+    executor_options,
+    report_training_windows,
+    study_options,
+)
 from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import COUNT, LIMITED_DURATION
 from mirage.report.figures import links_words
@@ -147,6 +153,7 @@ def evaluate(
     scenario = Scenario(simulated.cluster, jobs, study.queue, simulated.settings)
     _report_long_leads(study)
     outside = _outside_training(study, simulated)
+    trained = report_training_windows(study.policies, [plan.submits_s(window) for window in range(plan.windows)])
     with progress_bar("windows") as progress:
         evaluation = evaluate_policies(
             scenario,
@@ -164,6 +171,7 @@ def evaluate(
     provenance = _provenance(trace, scenario.discipline, simulated, plan, evaluation, private, study)
     report = {
         "outside_training": outside,
+        "in_training": trained,
         "rows": [row.to_json() for row in evaluation.rows],
         "months": [row.to_json() for row in evaluation.months],
         "differences": [difference.to_json() for difference in evaluation.differences],

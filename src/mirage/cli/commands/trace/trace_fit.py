@@ -21,7 +21,7 @@ from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import COUNT, COUNT_OR_NONE, DATE
 from mirage.errors import quantity
 from mirage.trace.table import JobTable, Labels
-from mirage.trace.workload.fit_workload import fit_workload
+from mirage.trace.workload.fit_workload import MIN_USERS, fit_workload
 from mirage.trace.workload.workload_json import write_model
 
 
@@ -57,8 +57,9 @@ def fit(
 ) -> None:
     """Write the workload model of TRACE (a file, or - for standard input) to MODEL.
 
-    A model holds rates, shares and quantiles of groups of at least five users. It contains no job, user, account or
-    name of the trace, except the names of its partitions. 'mirage trace generate --like MODEL' draws from it.
+    A model holds rates, shares and quantiles of groups of at least five users, or of all users where there are fewer.
+    It contains no job, user, account or name of the trace, except the names of its partitions. 'mirage trace generate
+    --like MODEL' draws from it.
 
     Without --from and --until, a rise of the load at the beginning of TRACE and a fall at its end are left out.
     """
@@ -75,6 +76,12 @@ def fit(
         click.echo(f"mirage: warning: {trace} names partitions, so --partition {partition} is not used", err=True)
     table = _completed(table, gpus_per_node, cpus_per_node, partition)
     model = fit_workload(table, nodes=nodes, name=name or Path(trace).name)
+    if (users := sum(habit.users for habit in model.habits)) < MIN_USERS:
+        click.echo(
+            f"mirage: warning: the model describes {quantity(users, 'user')}, so it shows how each of them works; do "
+            "not publish it without their consent",
+            err=True,
+        )
     write_model(model, out)
     click.echo(
         f"mirage: model of {quantity(len(table), 'job')}, {quantity(model.nodes, 'node')}, load {model.load:.2f}, "
