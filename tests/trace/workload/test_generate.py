@@ -352,7 +352,7 @@ class TestLikeLonestar6:
 def test_a_model_of_a_trace_with_an_impossible_row_is_named():
     model = replace(builtin_model("lonestar6-like"), load=3.9e-07, nodes=10**12)
     with pytest.raises(
-        ConfigurationError, match="load of lonestar6-like is 3.9e-07 of 1,000,000,000,000 nodes, so a row"
+        ConfigurationError, match=r"load of lonestar6-like is 3\.9e-07 of 1,000,000,000,000 nodes, so a row"
     ):
         generate_workload(model, days=1)
     assert len(generate_workload(model, days=1, load=0.5, nodes=8))

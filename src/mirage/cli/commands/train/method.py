@@ -37,9 +37,9 @@ _WHAT = """Learn from TRACE when to submit the next link, and write a policy to 
 
 For every window of TRACE the outcome of each possible submission is known. The model is trained on windows that end
 before --until, and stops early by those up to --tune-until. Without --data the windows begin a week into TRACE and end
-at --tune-until. The path of MODEL is then a policy: mirage evaluate TRACE --policies ./MODEL. If the queue is unlike
-any in training, the policy decides like what-if and reports so. A command that is killed and repeated ends with the
-same model.
+at --tune-until. The path of MODEL is then a policy: mirage evaluate TRACE --start DATE --policies ./MODEL, on days
+after --tune-until. If the queue is unlike any in training, the policy decides like what-if and reports so. A command
+that is killed and repeated ends with the same model.
 """
 
 
