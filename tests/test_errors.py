@@ -30,7 +30,7 @@ def test_the_reason_of_an_undecodable_file_names_the_place():
 
 
 def test_a_long_list_names_its_first_and_counts_the_others():
-    assert first_of(["a", "b", "c"]) == "a, b, c"
+    assert first_of(["a", "b\x1b[2J", "c"]) == "a, b?[2J, c"
     assert first_of(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
 
 

@@ -104,7 +104,7 @@ def printed_values(names: list[str]) -> list[str]:
 def test_what_is_not_recorded_and_what_is_odd_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     path = Path("jobs.csv")
-    rows = ["1,,0,100,5", "2,,0,0,5", "3,,,50,5", *(f"{k},p{k},0,10,{k}" for k in range(4, 16))]
+    rows = ["1,,0,100,5", "2,,0,0,5", "3,,,50,5", *(f"{k},p\x1b{k},0,10,{k}" for k in range(4, 16))]
     path.write_text("job_id,partition,start_s,end_s,nodes\n" + "\n".join(rows) + "\n")
     found = read_trace(str(path))
     lines = printed(found, 110)
@@ -112,6 +112,7 @@ def test_what_is_not_recorded_and_what_is_odd_is_printed(tmp_path: Path, monkeyp
     assert next(line for line in lines if line.startswith("wait")).split() == ["wait", "0", *["-"] * 7]
     partitions = next(line for line in lines if line.startswith("partitions"))
     assert partitions.endswith("4 more")
+    assert "p?4 1, p?5 1" in partitions
     assert partitions.count(",") == 8
     assert [line for line in lines if line.startswith("oddities")] == ["oddities    zero duration 1, never started 1"]
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mirage.duration import DAY_S, format_duration
-from mirage.errors import quantity
+from mirage.errors import one_line, quantity
 from mirage.report.terminal.console_table import fits, plain_console, print_table
 from mirage.trace.read_trace import Trace
 from mirage.trace.statistics.occupancy import Occupancy
@@ -137,7 +137,8 @@ def _shares(statistics: TraceStatistics) -> list[Text]:
 
 
 def _named(title: str, counts: Mapping[str, int]) -> Text:
-    shown = [f"{name} {count:,}" if count else name for name, count in list(counts.items())[:_MOST_NAMED]]
+    first = [(one_line(name), count) for name, count in list(counts.items())[:_MOST_NAMED]]
+    shown = [f"{name} {count:,}" if count else name for name, count in first]
     more = [f"{len(counts) - _MOST_NAMED} more"] if len(counts) > _MOST_NAMED else []
     return Text.assemble((f"{title:<12}", "dim"), ", ".join([*shown, *more]))
 
