@@ -125,7 +125,7 @@ trace_options = option_group(
     click.option(
         "--columns",
         metavar="MAP",
-        help="Map the columns of your own CSV: submit_s=submit_time,limit_s=timelimit[min],nodes==1; "
+        help="Map the columns of your own CSV: submit_s=submitted[%d/%m/%Y %H:%M],limit_s=timelimit[min],nodes==1; "
         "or @FILE, the same map in TOML.",
     ),
     click.option(
