@@ -243,6 +243,10 @@ def test_a_full_disk_under_stdout_is_reported(swf):
             "Too many open files; raise the limit (ulimit -n), or use fewer --workers",
         ),
         (
+            "11, 'Resource temporarily unavailable'",
+            "Resource temporarily unavailable; raise the limit (ulimit -u), or use fewer --workers",
+        ),
+        (
             "'no x.so'",
             "no x.so; if memory is limited (ulimit -v), raise the limit, otherwise install Mirage again",
         ),
