@@ -56,7 +56,7 @@ def quantity(number: float, noun: str) -> str:
 
 
 def first_of(names: Sequence[str], most: int = 3) -> str:
-    """Returns the first names of a list, printable, and the number of others: ``a, b, c and 9 more``."""
+    """Returns the first names of a list, and the number of others: ``a, b, c and 9 more``."""
     return ", ".join(map(one_line, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
