@@ -214,7 +214,7 @@ def test_the_tag_of_an_adopted_job_is_in_its_comment() -> None:
 def test_in_a_chain_without_an_agent_its_files_name_the_jobs(tmp_path: Path) -> None:
     """All earlier jobs are waited for, also one before a job that has left already."""
     for link, number in ((9, 100), (10, 101), (11, 102), (12, 103)):
-        (tmp_path / f"link.{link}").write_text(f"job={number} next= released=0 quick=1\n")
+        (tmp_path / f"link.{link}").write_text(f"job={number} next= freed=0 quick=1\n")
     (tmp_path / "link.sh").write_text("job=7\n")
     slurm = Slurm(job(0), job(1, ENDED), job(2), job(3))
     slurm.changes[20] = lambda: slurm.jobs.pop(100)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,41 @@ def test_filters_of_the_user_do_not_hide_the_next_link(tmp_path: Path) -> None:
 def test_a_next_link_with_a_comment_of_the_site_is_found_by_its_number(tmp_path: Path, comment: str) -> None:
     squeue = SQUEUE.format(comment=comment, hidden=":")
     assert submissions(tmp_path, squeue) == 1
+
+
+@pytest.mark.parametrize(
+    ("left_s", "limit_s", "released"),
+    [
+        ("9000", 20_000, False),  # it began with almost half of a limit left to the previous link
+        ("4000", 20_000, True),
+        ("", 20_000, True),  # the first link
+        ("9000", 40_000, True),
+    ],
+)
+def test_a_wrong_estimate_burns_no_link_after_another(
+    left_s: str, limit_s: int, released: bool, tmp_path: Path
+) -> None:
+    submits = Tree(FEATURES, ANSWERS, Leaf("submit"))
+    spec = AgentlessSpec("train", "key", str(tmp_path), "job.sh", {}, until_done=False, every_s=0, least_s=0)
+    now_s = int(time.time())
+    lines = f'echo "7 RUNNING {now_s + limit_s} (null) 1 1-0 9 main agentless:train:key:2"\n' + (
+        '[ ! -e sbatches ] || echo "8 PENDING N/A afterany:7(unfulfilled) 1 1-0 9 main agentless:train:key:3"\n'
+    )
+    commands = {
+        "squeue": f"#!/bin/sh\necho x >> polls\n{lines}", "sbatch": "#!/bin/sh\necho x >> sbatches\necho 8\n",
+        "scancel": "#!/bin/sh\n", "scontrol": "#!/bin/sh\necho $* >> updates\n", "job.sh": JOB,
+        "link.sh": link_script(spec, submits),
+    }  # fmt: skip
+    for name, text in commands.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    if left_s:
+        (tmp_path / "link.1").write_text(f"job=6 next=7 freed=1 quick=0 end={now_s + int(left_s)}\n")
+    subprocess.run(
+        ["sh", "link.sh", "2", "6"], cwd=tmp_path, check=True, timeout=60, capture_output=True,
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"},
+    )  # fmt: skip
+    assert (tmp_path / "updates").exists() is released
 
 
 QUEUE = """\

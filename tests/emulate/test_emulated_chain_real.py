@@ -25,7 +25,8 @@ LINKS = range(1, 7)
 
 TRAIN = f"""#!/bin/bash
 #SBATCH -o train.log --open-mode=append
-trap 'kill -USR2 $pid' USR2
+leave() {{ trap '' USR2; kill -USR2 $pid; }}
+trap leave USR2
 {sys.executable} -m mirage emulate train --profiles profiles --model toy --gpu-type slow --gpus 2 --steps 30 \\
     --restart-s 3 --resume toy.ckpt --checkpoint-s {CHECKPOINT_S} --progress progress.json \\
     --json > link-$MIRAGE_LINK.json & pid=$!

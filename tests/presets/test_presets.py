@@ -85,6 +85,11 @@ def test_framework_and_launcher_are_found_with_the_line_that_shows_them(line: st
     ("text", "traps", "background"),
     [
         ("trap 'kill -USR2 $pid' USR2\npython t.py & pid=$!\nwait $pid", ("USR2",), True),
+        (
+            "leave() { trap '' USR2; kill -USR2 $pid; }\ntrap leave USR2\npython t.py & pid=$!\nwait $pid",
+            ("USR2",),
+            True,
+        ),
         ("trap 'kill $pid' SIGUSR1 TERM\npython t.py", ("USR1", "TERM"), False),
         ("trap '' USR2\npython t.py 2>&1 && echo done", (), False),
         ("trap - USR2\npython t.py &> log", (), False),

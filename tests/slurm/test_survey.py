@@ -47,6 +47,11 @@ class Site:
     def accrual_limits(self) -> tuple[str, ...] | None:
         return self.limits
 
+    submitted: tuple[str, ...] | None = None
+
+    def submission_limits(self) -> tuple[str, ...] | None:
+        return self.submitted
+
     def configuration(self) -> dict[str, str]:
         return self.options
 
@@ -168,6 +173,26 @@ def test_fair_tree_needs_no_finding() -> None:
     flags = {"priorityflags": "NO_FAIR_TREE"}
     assert "fair-share" not in found(Site(**{**WITH_WEIGHTS, "priorityweightfairshare": "0"}, **flags))
     assert "fair-share" not in found(Site(**{**WITH_WEIGHTS, "accountingstoragetype": ""}, **flags))
+
+
+@pytest.mark.parametrize(
+    ("limits", "enforced", "level"),
+    [
+        (("assoc lab ada MaxSubmitJobs=1", "qos low MaxSubmitJobsPU=10"), "limits", "fail"),
+        (("qos debug MaxSubmitJobsPU=1",), "associations,safe", "warn"),
+        (("assoc lab ada MaxSubmitJobs=1",), "associations", None),
+        (("assoc lab ada MaxSubmitJobs=11",), "limits", None),
+        (None, "limits", None),
+    ],
+)
+def test_a_limit_below_the_two_jobs_of_a_chain_is_found(
+    limits: tuple[str, ...] | None, enforced: str, level: str | None
+) -> None:
+    site = Site(**WITH_ACCOUNTS, accountingstorageenforce=enforced)
+    site.submitted = limits
+    finding = found(site).get("submissions")
+    assert (finding and finding.level) == level
+    assert finding is None or (limits and finding.value == limits[0])
 
 
 SURVIVES = "measured on 22.05.8"

@@ -7,7 +7,7 @@ link=$1 before=$2
 shift 2
 me=$SLURM_JOB_ID f=$d/link.$link after=$((link + 1))
 tag=agentless:$chain:$key:$after
-begin=$(date +%s) leaving=0 next= released=0 quick=0 end= child= slurm_wait= reaper= c= total= age_retained=0
+begin=$(date +%s) leaving=0 next= freed=0 quick=0 end= child= slurm_wait= reaper= c= total= age_retained=0
 
 @REQUEST@
 @TREE@
@@ -15,20 +15,20 @@ say() {
   echo "$(date +%Y-%m-%dT%T) link $link job $me: $*" >>"$d/log"
 }
 save() {
-  echo "job=$me next=$next released=$released quick=$quick" >"$f.new" && mv -f "$f.new" "$f"
+  echo "job=$me next=$next freed=$freed quick=$quick end=$end" >"$f.new" && mv -f "$f.new" "$f"
 }
 over() {
-  [ -e "$d/stop" ] || [ -e "$d/done" ] || { [ $until -gt 0 ] && [ $(date +%s) -ge $until ]; }
+  [ -e "$d/stop" ] || [ -e "$d/done" ] || [ $((until>0&&$(date +%s)>=until)) = 1 ]
 }
 last() {
-  over || { [ $links -gt 0 ] && [ $link -ge $links ]; }
+  over || [ $((links>0&&link>=links)) = 1 ]
 }
 # Reads the queue: the end of this job, and the next link by its comment, or by its number where the site has replaced
 # the comment; fails if slurmctld does not answer. Hidden partitions count, and the user's filters do not. Once the next
 # link competes, the jobs of all users are read: those behind it do not delay it.
 poll() {
   who=
-  [ $released = 1 ] || who=--me
+  [ $freed = 1 ] || who=--me
   q=$(
     unset $(env | sed -n 's/^\(SQUEUE_[A-Z0-9_]*\)=.*/\1/p') _
     SLURM_TIME_FORMAT=%s squeue $who -ah -o '%i %T %e %E %D %l %Q %P %k' 2>&1
@@ -36,10 +36,10 @@ poll() {
     say "squeue: $q"
     return 1
   }
-  end=$(echo "$q" | awk -v j="$me" '$1==j {print $3}')
+  end=$(echo "$q" | awk -v j="$me" '$1==j {print $3+0}')
   set -- $(echo "$q" | awk -v t="$tag" -v n="$next" '$NF==t || $1==n {print $1,$4,$2,$7}')
   next=$1 waits=$2 state=$3
-  [ $released = 1 ] || low=$4
+  [ $freed = 1 ] || low=$4
   # two answers to one request: one is enough
   [ ! "$5" ] || scancel --state=PENDING "$5"
 }
@@ -54,7 +54,7 @@ ensure() {
       say "sbatch: $out"
       return 1
     }
-    next=$(echo "$out" | sed -nE 's/^([0-9]+).*/\1/p') waits=afterany state=PENDING released=0
+    next=$(echo "$out" | sed -nE 's/^([0-9]+).*/\1/p') waits=afterany state=PENDING freed=0
     say "submitted job $next"
   }
   save
@@ -83,18 +83,22 @@ END{for(i in w)if(r[i]>z&&(i==n||r[i]<r[n]))b+=w[i];printf "%d",t?b/t:0}'
 measure() {
   now=$(date +%s)
   [ "$end" -gt "$now" ] 2>/dev/null || return 1
-  remaining=$((end - now)) elapsed=$((now - begin))
+  remaining=$((end-now)) elapsed=$((now-begin))
   @MEASURES@
 }
-# The next link competes while the tree says submit. Otherwise it waits for the end of this one, again where it keeps its
-# age then: Slurm removes the age where it enforces limits.
+# The next link competes while the tree says submit, but not in the first quarter of a link that took over from one with
+# more than a quarter of a limit left: a wrong estimate would burn link after link. Otherwise it waits for the end of this
+# one, again where it keeps its age then: Slurm removes the age where it enforces limits.
 pass() {
   ensure || return 1
   [ "$next" ] && [ "$state" = PENDING ] || return 0
   measure || return 0
   decide
   case $answer$waits in
-  submit*afterany*) to= word=releases ;;
+  submit*afterany*)
+    [ $((left*4>remaining+elapsed&&elapsed*3<remaining)) = 0 ] || return 0
+    to= word=releases
+    ;;
   wait*afterany* | submit*) return ;;
   *)
     [ $age_retained = 1 ] || return 0
@@ -103,7 +107,7 @@ pass() {
   esac
   if out=$(scontrol update JobId="$next" Dependency="$to" 2>&1); then
     say "$word job $next: remaining $remaining s, slurm_wait ${slurm_wait:-?} s"
-    released=1
+    freed=1
     save
   else
     say "scontrol: $out"
@@ -112,7 +116,7 @@ pass() {
 watch() {
   trap '' USR2
   while :; do
-    [ $quick = 0 ] || [ $(($(date +%s) - begin)) -lt $least ] || { quick=0; save; }
+    [ $quick = 0 ] || [ $(($(date +%s)-begin)) -lt $least ] || { quick=0; save; }
     if pass; then sleep "$every"; else sleep $((every < 20 ? every : 20)); fi
   done
 }
@@ -135,20 +139,21 @@ leave() {
 }
 
 # One job alone is link N: the first to make the file. A requeued job finds its own.
-[ ! -e "$d/link.$((link - 1))" ] || . "$d/link.$((link - 1))"
-quick=$((quick + 1)) next= released=0
-echo "job=$me next= released=0 quick=$quick" >"$f.$me" || exit 1
+p=$d/link.$((link-1))
+[ ! -e "$p" ] || . "$p"
+quick=$((quick+1)) next= freed=0 left=$((end-begin))
+echo "job=$me next= freed=0 quick=$quick" >"$f.$me" || exit 1
 ln "$f.$me" "$f" 2>/dev/null
 rm -f "$f.$me"
 . "$f"
-if [ $job != $me ] || [ -e "$d/link.$after" ]; then
+[ $job = $me ] && [ ! -e "$d/link.$after" ] || {
   say "leaves: job $job or a later one runs"
-  exit 0
-fi
-over && say "the chain has ended" && exit 0
-if [ $least -gt 0 ] && [ $quick -gt 3 ]; then
+  exit
+}
+over && say "the chain has ended" && exit
+if [ $((least>0&&quick>3)) = 1 ]; then
   say "stop: three links in a row ended within $least s"
-  : >"$d/stop"
+  >"$d/stop"
   exit 1
 fi
 trap leave USR2
@@ -169,12 +174,12 @@ while [ $code -gt 128 ]; do
   kill -0 $child 2>/dev/null || break
 done
 kill $watcher $taker $reaper 2>/dev/null
-if [ $leaving$code$until_done = 001 ]; then
+[ $leaving$code$until_done != 001 ] || {
   say "the work is done"
-  : >"$d/done"
-fi
+  >"$d/done"
+}
 . "$f"
 until ensure; do sleep 20; done
-last && : >"$d/done"
+last && >"$d/done"
 say "ends with status $code"
 exit $code

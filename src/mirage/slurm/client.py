@@ -53,11 +53,17 @@ _QOS_COLUMNS = (
 
 _ASSOCIATION_COLUMNS = ("Cluster", "Account", "ParentName", "User", "Partition", "GrpJobsAccrue", "MaxJobsAccrue")
 
-_ACCRUAL = (
+_LimitColumns = tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]
+"""Where sacctmgr shows limits: entity, the columns that name it, those of the limits."""
+
+_ACCRUAL: _LimitColumns = (
     ("qos", ("Name",), ("GrpJobsAccrue", "MaxJobsAccruePA", "MaxJobsAccruePU")),
     ("assoc", ("Account", "User"), ("GrpJobsAccrue", "MaxJobsAccrue")),
 )
-"""Where sacctmgr shows limits on jobs that gain age: entity, the columns that name it, those of the limits."""
+_SUBMISSIONS: _LimitColumns = (
+    ("qos", ("Name",), ("MaxSubmitJobsPU",)),
+    ("assoc", ("Account", "User"), ("MaxSubmitJobs",)),
+)
 
 GONE = re.compile(r"invalid job id|already (completing or )?completed|job/step already|not running", re.IGNORECASE)
 
@@ -229,8 +235,18 @@ class SlurmClient:
 
         Limits of QOS and associations, as far as this user is shown them; None where sacctmgr does not answer.
         """
+        return self._limits(_ACCRUAL)
+
+    def submission_limits(self) -> tuple[str, ...] | None:
+        """Limits on the jobs that a user may have, such as ``assoc a ada MaxSubmitJobs=1``.
+
+        As ``accrual_limits``.
+        """
+        return self._limits(_SUBMISSIONS)
+
+    def _limits(self, columns: _LimitColumns) -> tuple[str, ...] | None:
         found: list[str] = []
-        for what, named, fields in _ACCRUAL:
+        for what, named, fields in columns:
             argv = ["sacctmgr", "--parsable2", "--noheader", "show", what, f"format={','.join((*named, *fields))}"]
             try:
                 done = self.runner.run(argv)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mirage.duration import UNLIMITED_S, format_duration
-from mirage.errors import SlurmError, SlurmUnreachable, quantity, shown
+from mirage.errors import SlurmError, SlurmUnreachable, first_of, quantity, shown
 from mirage.job_state import MISSING
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.hidden_jobs import hidden_jobs, unexplained_nodes
@@ -96,6 +96,7 @@ def survey(slurm: SlurmClient) -> list[Finding]:
     found.append(Finding(OK, "controller", value, "the chains of a store belong to this cluster and to no other"))
     found += [check(options) for check in _CHECKS]
     found.append(_revisions(slurm, version, options))
+    found += _submissions(slurm, options)
     if "priorityweightage" in options and not _is_basic(options):
         found.append(_age_against_fair_share(options))
         found += _classic_fair_share(options)
@@ -164,6 +165,19 @@ def _revisions(slurm: SlurmClient, version: Version, options: Mapping[str, str])
     limits = _accrual_limits(slurm, options)
     advice = f"limits on jobs that gain age: {limits}" + ("" if measured else "; compare AccrueTime before and after")
     return Finding(OK if measured else WARN, what, retained if measured else unknown, advice)
+
+
+def _submissions(slurm: SlurmClient, options: Mapping[str, str]) -> list[Finding]:
+    """Limits that refuse the second job of a chain; nothing where there are none."""
+    enforced = options.get("accountingstorageenforce", "").lower()
+    if not _ENFORCES_LIMITS & {word.strip() for word in enforced.split(",")}:
+        return []
+    low = [limit for limit in slurm.submission_limits() or () if limit.endswith(("=0", "=1"))]
+    if not low:
+        return []
+    level = FAIL if any(limit.startswith("assoc") for limit in low) else WARN
+    advice = "a chain has two jobs in the queue, of which Slurm refuses the second one; ask for a higher limit"
+    return [Finding(level, "submissions", first_of(low), advice)]
 
 
 def _age_against_fair_share(options: Mapping[str, str]) -> Finding:

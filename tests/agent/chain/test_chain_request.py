@@ -53,7 +53,12 @@ def test_a_limit_with_a_unit_reaches_sbatch_in_its_own_form(tmp_path: Path, limi
         ("job.sh", b"", {}, "Batch script is empty!"),
         ("job.sh", b"\xef\xbb\xbf#!/bin/sh\n", {}, "job.sh begins with a byte order mark"),
         ("job.sh", "#!/bin/sh\n".encode("utf-16"), {}, "job.sh begins with a byte order mark"),
-        ("job.sh", b"echo\n", {}, "job.sh does not begin with #!"),
+        (
+            "job.sh",
+            b"echo\n",
+            {},
+            "job.sh does not begin with #!, as sbatch requires of a batch script; add #!/bin/bash",
+        ),
         ("none.sh", b"", {}, "cannot read the script none.sh: No such file"),
         (".", b"", {}, "cannot read the script .: Is a directory; name a file"),
         ("/dev/zero", b"", {}, "/dev/zero has more than 16 MiB, and Slurm accepts 4 MiB unless"),
@@ -66,6 +71,19 @@ def test_what_cannot_be_a_chain_is_refused(
 ) -> None:
     with pytest.raises(ConfigurationError, match=output):
         read(tmp_path, words, script, **environment)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "remedy"),
+    [
+        ("train.py", b"import torch\n", "submit a script that runs python3 train.py, or add #!/usr/bin/env python3"),
+        ("python3", b"\x7fELF\x02", "it is a program: submit a script that runs it"),
+    ],
+)
+def test_what_is_no_shell_script_gets_advice_that_fits(tmp_path: Path, name: str, text: bytes, remedy: str) -> None:
+    (tmp_path / name).write_bytes(text)
+    with pytest.raises(ConfigurationError, match=f"as sbatch requires of a batch script; {remedy}$"):
+        read(tmp_path, name, b"")
 
 
 def test_a_variable_counts_over_the_script_and_under_the_command_line(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ NOT_AGENTLESS: Mapping[str, str] = {
     "ready_command": "no process runs it; the script makes the file $MIRAGE_READY with --ready-by-job",
     "bank_age": "a link is never held to gather age",
     "request_id": "there is no store of requests",
-    "least_life": "the tree alone decides when",
+    "least_life": "it is a quarter of the limit there",
     "waiting_links": "a link submits only the next one",
     "notify": "no process sends messages",
     "notify_gap": "no process sends messages",

@@ -114,7 +114,11 @@ def _refuse_if_needless(path: Path, now_s: int, from_backup: int | None) -> None
     """Refuse where an agent is running, or where there is nothing to recover."""
     held = lease_in(path)
     if held is not None and held[1] >= now_s and not is_gone(held[0]):
-        raise LeaseHeld(f"{held[0]} runs on this store; stop that agent first: mirage agent stop")
+        host, pid, *_ = held[0].split(":")
+        raise LeaseHeld(
+            f"{held[0]} runs on this store; stop that agent first: mirage agent stop, or, if that cannot read the "
+            f"store, kill {pid} on {host}"
+        )
     if not path.exists() and not remains(path):
         raise ConfigurationError(f"there is no store {path}, and there never was one: is MIRAGE_HOME right?")
     if from_backup is None and not damage(path):

@@ -223,9 +223,12 @@ def _check_script(text: bytes, shown: str) -> None:
             "run dos2unix on it"
         )
     if not text.startswith(b"#!"):
-        raise ConfigurationError(
-            f"{shown} does not begin with #!, as sbatch requires of a batch script; add #!/bin/bash"
-        )
+        remedy = "add #!/bin/bash"
+        if text[:4] == b"\x7fELF":
+            remedy = "it is a program: submit a script that runs it"
+        elif shown.endswith(".py"):
+            remedy = f"submit a script that runs python3 {shown}, or add #!/usr/bin/env python3"
+        raise ConfigurationError(f"{shown} does not begin with #!, as sbatch requires of a batch script; {remedy}")
     if b"\r\n" in text:
         raise ConfigurationError(
             f"Batch script contains DOS line breaks (\\r\\n) instead of expected UNIX line breaks (\\n): {shown}; "

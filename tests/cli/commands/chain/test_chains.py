@@ -377,7 +377,7 @@ def test_a_chain_without_an_end_explains_how_to_end_it(terminal: Terminal) -> No
     job = terminal.type("submit", "--parsable", "--chain", "serve", "--no-agent", "serve.sh")
     assert job.strip().isdecimal()
     assert terminal.stderr.splitlines() == [
-        "chain serve ends when a job exits with 0 well before its limit, or with `mirage "
+        "chain serve ends when a job exits with 0 well before its limit, or when you run `mirage "
         "chain stop serve`; --links, --for and --until set another end",
         "chain serve",
     ]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mirage.agent.chain.tag import Tag
-from mirage.agent.model import ChainState
+from mirage.agent.model import ChainState, LinkState
 from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import SqlStore
 from mirage.errors import SlurmUnreachable
@@ -205,3 +205,14 @@ def test_an_empty_name_is_no_chain_even_where_there_is_only_one(type_: Type, sto
         connection.exec_driver_sql("DELETE FROM chains WHERE id > 1")
     assert type_("chain", "stop", "", status=1)[1] == "mirage: error: unknown chain ''. Known: serve.\n"
     assert slurm.calls == []
+
+
+def test_where_slurm_does_not_answer_it_is_not_known_whether_a_job_runs(
+    type_: Type, store: SqlStore, queue: Any
+) -> None:
+    store.change_link(1, 2, state=LinkState.QUEUED)
+    queue.trouble = SlurmUnreachable("squeue did not answer")
+    printed = type_("chain", "pause", "serve")[1].splitlines()[-1]
+    assert printed.startswith(
+        "chain serve is paused: a job of it that has started by now runs to its end, none follows"
+    )

@@ -31,10 +31,12 @@ class AfterCancel:
     Attributes:
         cancelled: The jobs cancelled now or before.
         running: The other running jobs, from the queue, or as the agent observed them if Slurm does not answer.
+        answered: Whether Slurm has answered.
     """
 
     cancelled: tuple[int, ...]
     running: tuple[int, ...]
+    answered: bool = True
 
 
 @click.command(context_settings=CONTEXT, epilog=examples("mirage chain pause train-k3f9"))
@@ -94,7 +96,7 @@ def stop(name: str, after_this_link: bool, wait: bool) -> None:
 def _run_out(jobs: AfterCancel) -> str:
     """Returns what happens to running jobs when only waiting jobs are cancelled."""
     if not jobs.running:
-        return "no job of it runs"
+        return "no job of it runs" if jobs.answered else "a job of it that has started by now runs to its end"
     return f"{_named(jobs.running)} {'runs to its end' if len(jobs.running) == 1 else 'run to their ends'}"
 
 
@@ -170,7 +172,7 @@ def cancel_jobs(
     now_s = int(cluster.clock())
     links = [link for link in store.links(chain.id) if link.state is not LinkState.ENDED and link.job != MISSING]
     cancelled = [link.job for link in links if link.cancelled_s != MISSING]
-    running = []
+    running, answered = [], True
     try:
         slurm = cluster.client()
         own = own_jobs(slurm.observe().jobs, slurm.user, store.identity().identity)
@@ -192,9 +194,10 @@ def cancel_jobs(
                 running.append(job.id)
     except SlurmUnreachable as error:
         click.echo(f"mirage: {error}; {unanswered}", err=True)
+        answered = False
         left = [link for link in links if link.state is LinkState.RUNNING or not only_pending]
         running = [link.job for link in left if link.job not in cancelled]
-    return AfterCancel(tuple(sorted(cancelled)), tuple(sorted(running)))
+    return AfterCancel(tuple(sorted(cancelled)), tuple(sorted(running)), answered)
 
 
 def _why_not(present: str, wanted: str) -> str:

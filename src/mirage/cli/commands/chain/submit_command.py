@@ -329,7 +329,7 @@ def about_end(words: Mapping[str, Any], name: str, spec: ChainSpec, now_s: int, 
     if _has_end(words):
         return ()
     return (
-        f"chain {name} ends when a job exits with 0 well before its limit, or with `mirage chain stop {name}`; "
+        f"chain {name} ends when a job exits with 0 well before its limit, or when you run `mirage chain stop {name}`; "
         "--links, --for and --until set another end",
     )
 
