@@ -277,8 +277,9 @@ def test_few_jobs_and_unknown_users_are_not_remarked(tmp_path, users):
     assert read_trace(tmp_path / "x").report.notes == {}
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
-def test_a_text_in_utf_16_names_the_command_that_converts_it(tmp_path, encoding):
-    (tmp_path / "x").write_text("\ufeff" * (encoding != "utf-16") + "job_id,submit_s\n1,5\n", encoding=encoding)
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-16-le"])
+@pytest.mark.parametrize("columns", [None, "job_id=job_id,submit_s=submit_s"])
+def test_a_text_in_utf_16_names_the_command_that_converts_it(tmp_path, encoding, columns):
+    (tmp_path / "x").write_text("\ufeff" * (encoding == "utf-16-be") + "job_id,submit_s\n1,5\n", encoding=encoding)
     with pytest.raises(TraceError, match=r"x:1: it is text in UTF-16; save it in UTF-8: iconv -f UTF-16 -t UTF-8"):
-        read_trace(tmp_path / "x")
+        read_trace(tmp_path / "x", columns=columns)

@@ -118,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The arguments after ``mirage``; by default those of this process.
     """
     _open_closed_streams()
-    _use_one_blas_thread()
+    _set_up_processes()
     _warn_of_little_memory()
     if os.environ.get("COLUMNS") == "0":  # unknown, in some containers: rich would print nothing
         del os.environ["COLUMNS"]
@@ -195,15 +195,18 @@ class FirstCompilation:
             click.echo(f"{text} ...", file=self.stream)
 
 
-def _use_one_blas_thread() -> None:
-    """Lets OpenBLAS, which NumPy and SciPy load, start no threads unless its variable is set.
+def _set_up_processes() -> None:
+    """Sets variables for libraries and worker processes, unless they are set.
 
-    By default it starts one per core, each with its own memory, and each waits actively at first: with 64 cores and
-    4 GB of address space, as on login nodes, loading NumPy fails. Only the C library's environment has the value
-    (not ``os.environ``), so that jobs do not inherit it.
+    Only the C library's environment has the values (not ``os.environ``), so that jobs do not inherit them.
+
+    By default, OpenBLAS, which NumPy and SciPy load, starts a thread per core, each with its own memory, and each waits
+    actively at first: with 64 cores and 4 GB of address space, as on login nodes, loading NumPy fails. A worker process
+    searches modules in the working directory: a ``types.py`` there ends it before it can report this.
     """
-    if "OPENBLAS_NUM_THREADS" not in os.environ:
-        os.putenv("OPENBLAS_NUM_THREADS", "1")
+    for name in ("OPENBLAS_NUM_THREADS", "PYTHONSAFEPATH"):
+        if name not in os.environ:
+            os.putenv(name, "1")
 
 
 def _warn_of_little_memory() -> None:

@@ -232,6 +232,8 @@ def read_trace(
     clock = LocalClock(timezone)
     data = read_bytes(path, tally)
     format = "csv" if named is not None else format
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or data[1:4:2] == b"\0\0":
+        raise UnknownFormat(f"{tally.path}:1: it is text in UTF-16; save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE")
     tally.format = format or detect_format(data, tally.path, has_fields=fields is not None, delimiter=delimiter)
     reading = TraceReading(data, tally, clock, fields, delimiter, named, timezone)
     table = reader_spec(tally.format).read(reading)
@@ -265,8 +267,6 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
     """
     if data.startswith(b"PAR1"):
         return "parquet"
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise UnknownFormat(f"{path}:1: it is text in UTF-16; save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE")
     _refuse_archive(data, path)
     head = data[:_HEAD_BYTES].decode("utf-8-sig", errors="replace")
     lines = [line for line in head.split("\n") if line.strip()]

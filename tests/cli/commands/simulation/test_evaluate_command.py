@@ -264,6 +264,19 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_trace_is_read(opti
         assert f"cannot write {place}" in capsys.readouterr().err
 
 
+def test_workers_import_no_module_of_the_working_directory(arguments, tmp_path):
+    """A program in another folder does not search the working directory; its workers would."""
+    (tmp_path / "work").mkdir()
+    for name in ("types", "signal"):
+        (tmp_path / "work" / f"{name}.py").write_text("raise SystemExit('a file of the user')\n")
+    (tmp_path / "program").write_text(
+        "import sys\nif __name__ == '__main__':\n    from mirage.cli import main\n    sys.exit(main())\n"
+    )
+    command = [sys.executable, str(tmp_path / "program"), *arguments, "--workers", "2"]
+    done = subprocess.run(command, cwd=tmp_path / "work", capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "reactive" in done.stdout) == (0, True), done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("sign", "status"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGKILL, -signal.SIGKILL)]
