@@ -253,13 +253,23 @@ def test_a_full_disk_under_stdout_is_reported(swf):
     ],
 )
 def test_a_scarce_resource_is_no_place_to_write_to(raised, reported):
+    assert raising(f"OSError({raised})") == (1, f"mirage: error: {reported}\n")
+
+
+def test_a_library_that_cannot_be_loaded_is_not_called_missing():
+    remedy = "if memory is limited (ulimit -v), raise the limit, otherwise install Mirage again"
+    reported = f"mirage: error: libssl.so.3: failed to map segment; {remedy}\n"
+    assert raising("ImportError('libssl.so.3: failed to map segment')") == (1, reported)
+
+
+def raising(error):
     code = (
         "import sys; from mirage import cli\n"
-        f"def full(**_): raise OSError({raised})\n"
+        f"def full(**_): raise {error}\n"
         "cli.root.main = full; sys.exit(cli.main([]))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (run.returncode, run.stderr) == (1, f"mirage: error: {reported}\n")
+    return run.returncode, run.stderr
 
 
 def test_a_folder_that_cannot_be_made_is_named():

@@ -75,6 +75,9 @@ COMMANDS = {
 
 FAILED, INTERRUPTED = 1, 130
 
+OF_A_LIBRARY = "; if memory is limited (ulimit -v), raise the limit, otherwise install Mirage again"
+"""The remedy where a library cannot be loaded."""
+
 OF_A_LIMIT = {errno.EMFILE: "ulimit -n", errno.ENFILE: "ulimit -n", errno.EAGAIN: "ulimit -u"}
 """Numbers of errors where a limit is reached: of open files, or of processes and threads."""
 
@@ -151,12 +154,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         discard_stdout()
         return FAILED
+    except ImportError as error:
+        click.echo(f"mirage: error: {error}{OF_A_LIBRARY}", err=True)
+        return FAILED
     except OSError as error:  # standard output on a full disk, or a folder that cannot be made
         what = f"cannot write {error.filename or 'the output'}: {error.strerror or error}; name another place"
         if error.errno in OF_A_LIMIT:
             what = f"{error.strerror}; raise the limit ({OF_A_LIMIT[error.errno]}), or use fewer --workers"
         if error.errno is None:  # a library that cannot be loaded
-            what = f"{error}; if memory is limited (ulimit -v), raise the limit, otherwise install Mirage again"
+            what = f"{error}{OF_A_LIBRARY}"
         click.echo(f"mirage: error: {what}{_gone_folder(what)}", err=True)
         discard_stdout()
         return FAILED

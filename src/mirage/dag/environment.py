@@ -34,7 +34,7 @@ from mirage.extras import install
 try:
     import gymnasium as gym
     from gymnasium import spaces
-except ImportError as error:
+except ModuleNotFoundError as error:
     raise ConfigurationError(
         f"the environment needs gymnasium, which is not installed; run: {install('env')}"
     ) from error

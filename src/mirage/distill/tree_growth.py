@@ -74,7 +74,7 @@ def sklearn_tree() -> Any:
     """
     try:
         from sklearn import tree
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"fitting trees needs scikit-learn, which is not installed; run: {install('learn')}"
         ) from error

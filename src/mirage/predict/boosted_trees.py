@@ -22,7 +22,7 @@ def xgboost() -> Any:
     """
     try:
         import xgboost
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"boosted trees need XGBoost, which is not installed; run: {install('predict')}"
         ) from error

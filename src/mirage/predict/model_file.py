@@ -157,7 +157,7 @@ def _safetensors() -> Any:
     try:
         import safetensors
         import safetensors.numpy
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"model files need safetensors, which is not installed; run: {install('predict')}"
         ) from error

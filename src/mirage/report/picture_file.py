@@ -98,7 +98,7 @@ def _matplotlib(name: str) -> Any:
     backend = os.environ.pop("MPLBACKEND", None) if "matplotlib" not in sys.modules else None
     try:
         module = importlib.import_module(f"matplotlib.{name}")
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise ConfigurationError(f"a plot {MATPLOTLIB_MISSING}") from error
     finally:
         if backend is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,6 +42,22 @@ def test_a_cluster_that_is_not_there_is_named_with_what_starts_it(
         f"mirage: error: there is no private cluster in {directory}; start one with `mirage lab up {directory}`\n",
     )
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["down", "status"])
+def test_the_daemons_of_a_cluster_without_files_are_named(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy("/bin/sleep", tmp_path / "slurmctld")
+    environment = {"SLURM_CONF": f"{tmp_path}/lab/etc/slurm.conf"}
+    with subprocess.Popen([tmp_path / "slurmctld", "60"], env=environment) as daemon:
+        try:
+            assert main(["lab", command, str(tmp_path / "lab")]) == 1
+            assert f"its processes still run; to end them: kill -9 {daemon.pid}\n" in capsys.readouterr().err
+            assert main(["lab", command, str(tmp_path / "la")]) == 1
+            assert "there is no private cluster in" in capsys.readouterr().err
+        finally:
+            daemon.kill()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ try:
     from prometheus_client import CollectorRegistry, generate_latest, start_http_server, write_to_textfile
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
     from prometheus_client.registry import Collector
-except ImportError as error:
+except ModuleNotFoundError as error:
     raise ConfigurationError(
         f"metrics need prometheus-client, which is not installed; run: {install('metrics')}"
     ) from error

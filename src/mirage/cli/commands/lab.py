@@ -176,6 +176,13 @@ def _there(directory: Path) -> Any:
     from mirage.lab.real.private_cluster import PrivateCluster
 
     if not (directory / "spec.json").exists():
+        from mirage.lab.real.cluster_processes import daemons_of
+
+        if left := daemons_of(directory):
+            raise ConfigurationError(
+                f"the files of the private cluster in {directory} are gone, and its processes still run; to end them: "
+                f"kill -9 {' '.join(map(str, left))}"
+            )
         raise ConfigurationError(
             f"there is no private cluster in {directory}; start one with `mirage lab up {directory}`"
         )

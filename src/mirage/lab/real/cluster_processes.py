@@ -28,6 +28,21 @@ _OUTLIVING: list[subprocess.Popen[bytes]] = []
 _KEEPERS = ("slurmstepd", "slurm_script")
 
 
+_DAEMONS = ("munged", "slurmctld", "slurmd", "slurmdbd", "slurmrestd", "slurmstepd")
+
+
+def daemons_of(directory: Path) -> list[int]:
+    """Returns the process IDs of the daemons of a cluster, also where its files are gone."""
+    files = os.fsencode(directory.absolute() / "etc")
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (entry / "comm").read_text().strip() in _DAEMONS:
+                words = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+                found += [int(entry.name)] * (files + b"/" in words)
+    return sorted(found)
+
+
 class ClusterProcesses:
     """The processes of one cluster.
 

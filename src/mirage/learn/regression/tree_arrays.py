@@ -140,7 +140,7 @@ def grow_trees(inputs: Floats32, target: Floats32, first: int, settings: Trainin
     """
     try:
         from sklearn.ensemble import RandomForestRegressor
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"forests need scikit-learn, which is not installed; run: {install('learn')}"
         ) from error

@@ -27,7 +27,7 @@ def write_event_files(curves: Mapping[str, NDArray[Any]], folder: Path) -> None:
         event: Any = import_module("tensorboard.compat.proto.event_pb2")
         summary: Any = import_module("tensorboard.compat.proto.summary_pb2")
         files: Any = import_module("tensorboard.summary.writer.event_file_writer")
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"learning curves as event files need TensorBoard, which is not installed; run: {install('learn')}"
         ) from error

@@ -40,7 +40,7 @@ try:
     from gymnasium import spaces
     from gymnasium.vector import AutoresetMode, VectorEnv
     from gymnasium.vector.utils import batch_space
-except ImportError as error:
+except ModuleNotFoundError as error:
     raise ConfigurationError(
         f"the environment needs gymnasium, which is not installed; run: {install('env')}"
     ) from error

@@ -115,7 +115,7 @@ def minimise_linear(
 def _scipy_optimize() -> Any:
     try:
         import scipy.optimize
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise ConfigurationError(f"this scheduler needs scipy: {install('schedule')}") from error
     return scipy.optimize
 

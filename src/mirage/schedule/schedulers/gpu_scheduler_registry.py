@@ -63,7 +63,7 @@ class GpuSchedulerSpec:
 def _check_installed(package: str) -> None:
     try:
         import_module(package)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"this scheduler needs {package}, which is not installed; run: {install('schedule')}"
         ) from error

@@ -131,7 +131,7 @@ def predicted_s(table: StepTimes, sources: Sequence[ScaledTable], measured: Sequ
     """
     try:
         from scipy.optimize import nnls
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise ConfigurationError(f"predictions of step times need scipy: {install('schedule')}") from error
     rows, step_s = list(measured), table.step_s[list(measured)]
     parts = law_parts(table)

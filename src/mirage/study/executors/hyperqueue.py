@@ -155,7 +155,7 @@ def _client() -> Any:
     """
     try:
         from hyperqueue import Client
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise ConfigurationError(
             "HyperQueue tasks need its Python package in the version of its server, which is not installed; "
             "run: pip install hyperqueue==VERSION, with the version that hq --version prints"

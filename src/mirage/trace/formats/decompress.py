@@ -23,7 +23,10 @@ _CHUNK = 1 << 16
 _PROGRESS_LINES = 8192
 _MOST_COMPRESSIONS = 2
 _CUT = "compressed file damaged or cut short: the rest, including the last incomplete line, is lost"
-_NOT_UTF8 = "line with bytes that are not UTF-8 (shown as \ufffd)"
+_NOT_UTF8 = (
+    "line with bytes that are not UTF-8 (read as \ufffd, so different names may become one; "
+    "iconv -f LATIN1 -t UTF-8 FILE converts them)"
+)
 
 
 def read_bytes(path: str | os.PathLike[str], tally: ReadTally) -> bytes:

@@ -28,7 +28,7 @@ _STATES = {state.name: int(state) for state in JobState}
 def _pyarrow(module: str) -> Any:
     try:
         return importlib.import_module(module)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise ConfigurationError(f"Parquet needs pyarrow, which is not installed; run: {install('parquet')}") from error
 
 

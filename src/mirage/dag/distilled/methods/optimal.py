@@ -193,7 +193,7 @@ def solver_module() -> Any:
     """
     try:
         return importlib.import_module("pystreed")
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"optimal trees need pystreed, which is not installed; run: {install('distill')}, with Python 3.11 or 3.12"
         ) from error
