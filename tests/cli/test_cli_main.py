@@ -102,12 +102,15 @@ def test_commands_that_scripts_repeat_start_without_numpy(words, tmp_path):
 def test_numpy_starts_no_threads_unless_the_user_sets_it_and_jobs_inherit_nothing(given):
     """By default OpenBLAS starts one per core, which a login node's limits do not allow."""
     code = (
-        "import os; from mirage.cli import main; main(['--version']); import numpy; "
+        "import os; from mirage.cli import main; main(); import numpy; "
         "print(len(os.listdir('/proc/self/task')), os.environ.get('OPENBLAS_NUM_THREADS'))"
     )
     names = {name: value for name, value in os.environ.items() if name not in ("OMP_NUM_THREADS", BLAS)}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=names | ({BLAS: given} if given else {}), capture_output=True, text=True
+        [sys.executable, "-c", code, "--version"],
+        env=names | ({BLAS: given} if given else {}),
+        capture_output=True,
+        text=True,
     )
     threads = min(int(given or 1), len(os.sched_getaffinity(0)))
     assert done.stdout.splitlines()[1:] == [f"{threads} {given}"], done.stderr

@@ -121,7 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The arguments after ``mirage``; by default those of this process.
     """
     _open_closed_streams()
-    _set_up_processes()
+    if arguments is None:  # this process has no other purpose
+        _set_up_processes()
     _warn_of_little_memory()
     if os.environ.get("COLUMNS") == "0":  # unknown, in some containers: rich would print nothing
         del os.environ["COLUMNS"]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mirage.cli import main
+from mirage.lab.real.cluster_processes import daemons_of
 from mirage.lab.real.lab_spec import LabSpec
 from mirage.lab.real.private_cluster import PrivateCluster
 from tests.support.waiting import until
@@ -52,6 +53,7 @@ def test_the_daemons_of_a_cluster_without_files_are_named(
     environment = {"SLURM_CONF": f"{tmp_path}/lab/etc/slurm.conf"}
     with subprocess.Popen([tmp_path / "slurmctld", "60"], env=environment) as daemon:
         try:
+            until(lambda: daemons_of(tmp_path / "lab") == [daemon.pid], 5, "it has its environment")
             assert main(["lab", command, str(tmp_path / "lab")]) == 1
             assert f"its processes still run; to end them: kill -9 {daemon.pid}\n" in capsys.readouterr().err
             assert main(["lab", command, str(tmp_path / "la")]) == 1

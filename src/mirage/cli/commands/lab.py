@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,16 +68,37 @@ def up(directory: Path, as_json: bool, **wanted: Any) -> None:
 
     cluster = PrivateCluster(LabSpec(directory=directory, **wanted))
     _refuse_another(cluster.spec, directory, wanted)
-    former = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: no process of the cluster stays
-    try:
-        cluster.up()
-    finally:
-        signal.signal(signal.SIGTERM, former)
+    with _interrupted_by_signals() as check:
+        cluster.up(check=check)
     if as_json:
         click.echo(json.dumps({"directory": str(cluster.spec.directory), "environment": cluster.user_environment}))
         return
     click.echo(f"{quantity(cluster.spec.nodes, 'node')} idle in {cluster.spec.directory}", err=True)
     click.echo(f'to use it: eval "$(mirage lab env {shlex.quote(str(directory))})"', err=True)
+
+
+@contextlib.contextmanager
+def _interrupted_by_signals() -> Iterator[Callable[[], None]]:
+    """Lets SIGTERM interrupt as Ctrl-C does; the context gives a function that checks.
+
+    Python drops an exception that a signal raises in a callback of the garbage collector.
+    """
+    came: list[int] = []
+
+    def check() -> None:
+        if came:
+            raise KeyboardInterrupt
+
+    def interrupt(number: int, _: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    former = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield check
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 @lab.command(context_settings=CONTEXT, epilog=examples("mirage lab down", "mirage lab down big --purge"))

@@ -42,10 +42,14 @@ class PrivateCluster:
 
     # -- life -------------------------------------------------------------------------------------------------
 
-    def up(self, patience_s: float = 120.0) -> None:
+    def up(self, patience_s: float = 120.0, check: Callable[[], None] = lambda: None) -> None:
         """Start all processes that are not running, and wait until every node is idle.
 
         If a first start fails, everything is removed, so that the next one may request another cluster.
+
+        Args:
+            patience_s: Time in which the nodes must be idle.
+            check: Called at the end; it raises an error if the start was interrupted.
 
         Raises:
             ConfigurationError: A program is missing, a port is taken, the directory holds other files, or its path is
@@ -59,6 +63,7 @@ class PrivateCluster:
         self.write()
         try:
             self._start_all(patience_s)
+            check()
         except BaseException:
             if is_first:
                 self.purge()
