@@ -231,7 +231,7 @@ def test_without_scikit_learn_the_error_names_the_remedy(monkeypatch):
 
     def without(name, *rest):
         if name.startswith("sklearn"):
-            raise ImportError(name)
+            raise ModuleNotFoundError(name)
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)

@@ -138,7 +138,7 @@ def test_damaged_parquet(tmp_path):
 
 def test_without_pyarrow_the_remedy_is_named(tmp_path, monkeypatch):
     def absent(name, *_):
-        raise ImportError(name)
+        raise ModuleNotFoundError(name)
 
     monkeypatch.setattr(importlib, "import_module", absent)
     with pytest.raises(ConfigurationError, match=re.escape(install("parquet"))):
