@@ -31,7 +31,8 @@ def write_atomically(path: str | os.PathLike[str], content: bytes, mode: int | N
     """
     path = Path(path)
     if descriptor := _DESCRIPTOR.fullmatch(str(path)):
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         with open(os.dup(int(descriptor["number"] or _STREAMS[descriptor["stream"]])), "wb") as file:
             file.write(content)
         return

@@ -105,3 +105,26 @@ def interrupts_while_loading() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, former)
+
+
+@contextmanager
+def interrupted_by_signals() -> Iterator[Callable[[], bool]]:
+    """Lets SIGTERM interrupt the body as Ctrl-C does; yields whether one of them has come.
+
+    Python drops an exception that is raised in a destructor or in a callback of the garbage collector, so the body
+    checks at its end, or after each step. A signal that the process ignores stays ignored.
+    """
+    came: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if not postponed(number, frame):
+            raise KeyboardInterrupt
+
+    heard = [one for one in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(one) != signal.SIG_IGN]
+    former = {number: signal.signal(number, interrupt) for number in heard}
+    try:
+        yield lambda: bool(came)
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)

@@ -180,6 +180,7 @@ def test_fair_tree_needs_no_finding() -> None:
     [
         (("assoc lab ada MaxSubmitJobs=1", "qos low MaxSubmitJobsPU=10"), "limits", "fail"),
         (("qos debug MaxSubmitJobsPU=1",), "associations,safe", "warn"),
+        (("assoc physics MaxSubmitJobs=1",), "limits", "warn"),  # perhaps not an account of this user
         (("assoc lab ada MaxSubmitJobs=1",), "associations", None),
         (("assoc lab ada MaxSubmitJobs=11",), "limits", None),
         (None, "limits", None),

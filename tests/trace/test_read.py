@@ -18,7 +18,7 @@ from mirage.errors import ConfigurationError, TraceError, UnknownName
 from mirage.extras import install
 from mirage.trace.read_trace import READERS, detect_format, read_trace
 from mirage.trace.table import JobTable
-from mirage.trace.write_trace import WRITERS
+from mirage.trace.write_trace import WRITERS, write_trace
 
 SWF = b"; Version: 2.2\n1 100 20 60 4 -1 -1 4 600 -1 1 7 2 9 1 5 -1 -1\n"
 SACCT = b"JobID|JobName|State|Submit\n1|a|COMPLETED|2024-01-15T08:00:00\n1.batch|batch|COMPLETED|\n"
@@ -44,6 +44,14 @@ def test_a_byte_order_mark_is_no_part_of_a_line_in_joined_files_either(tmp_path)
     (tmp_path / "x").write_bytes(part % 1 + part % 2)
     trace = read_trace(tmp_path / "x")
     assert (trace.table.job_id.tolist(), trace.report.header) == (["1", "2"], 2)
+
+
+def test_a_byte_order_mark_inside_parquet_is_data(tmp_path):
+    names = ["a\n\ufeffb", "c"]
+    table = JobTable.build(["1", "2"], submit_s=[1, 2], nodes=[1, 1], name=names)
+    write_trace(table, tmp_path / "x.parquet")
+    assert b"\n\xef\xbb\xbf" in (tmp_path / "x.parquet").read_bytes()
+    assert read_trace(tmp_path / "x.parquet").table.name.values() == names
 
 
 def test_every_reader_is_tested_here():

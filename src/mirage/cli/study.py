@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 DISCIPLINE_OF = {"warm": "slurm", "published": "mirage-2023"}
 DEFAULT_WINDOWS = 156
-LONG_GAP_S = 7 * DAY_S
+EMPTY_S = 7 * DAY_S
+"""Time without a submission after the begin of the windows, in seconds, from which they are probably misplaced."""
 DEFAULT_POLICIES = "reactive,singleton:2,saia,sml,lead:4,average,quantile:0.95,slurm-estimate,hold,what-if,oracle"
 
 
@@ -85,7 +86,7 @@ class WindowOptions:
         first_s, last_s = submissions_s(table)
         begin_s = self.start if self.start is not None else (first_s + (last_s - first_s) * 2 // 3) // DAY_S * DAY_S
         later_s = table.submit_s[table.submit_s >= begin_s]
-        if len(later_s) and later_s.min() - begin_s > LONG_GAP_S:
+        if len(later_s) and later_s.min() - begin_s > EMPTY_S:
             _warn_of_gap(begin_s, int(later_s.min()))
         return begin_s
 

@@ -175,7 +175,7 @@ def _submissions(slurm: SlurmClient, options: Mapping[str, str]) -> list[Finding
     low = [limit for limit in slurm.submission_limits() or () if limit.endswith(("=0", "=1"))]
     if not low:
         return []
-    level = FAIL if any(limit.startswith("assoc") for limit in low) else WARN
+    level = FAIL if any(limit.startswith("assoc") and f" {slurm.user} " in limit for limit in low) else WARN
     advice = "a chain has two jobs in the queue, of which Slurm refuses the second one; ask for a higher limit"
     return [Finding(level, "submissions", first_of(low), advice)]
 

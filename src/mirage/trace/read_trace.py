@@ -232,7 +232,8 @@ def read_trace(
     clock = LocalClock(timezone)
     data = read_bytes(path, tally)
     format = "csv" if named is not None else format
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or data[1:4:2] == b"\0\0":
+    is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or data[1:4:2] == b"\0\0"
+    if is_utf16 and format in (None, "csv"):  # another package's format may be binary
         raise UnknownFormat(f"{tally.path}:1: it is text in UTF-16; save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE")
     tally.format = format or detect_format(data, tally.path, has_fields=fields is not None, delimiter=delimiter)
     reading = TraceReading(data, tally, clock, fields, delimiter, named, timezone)

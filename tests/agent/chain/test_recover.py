@@ -379,7 +379,10 @@ def test_where_slurm_does_not_answer_nothing_is_done(place: Place) -> None:
 
 
 def test_where_there_is_nothing_to_recover_from_that_is_reported(place: Place, tmp_path: Path) -> None:
-    refused(place)(ConfigurationError, "there is no store .*, and there never was one: is MIRAGE_HOME right")
+    refused(place)(
+        ConfigurationError,
+        "there is no store .*, and no backup or chain shows that there was one; is MIRAGE_HOME right",
+    )
     place.path.write_text("damaged" * 999)
     refused(place)(ConfigurationError, "nothing shows what was in this store")
     elsewhere = Home.of({"MIRAGE_HOME": str(tmp_path), "MIRAGE_STORE": "postgresql://ada:secret@db/x"})

@@ -114,13 +114,15 @@ def _refuse_if_needless(path: Path, now_s: int, from_backup: int | None) -> None
     """Refuse where an agent is running, or where there is nothing to recover."""
     held = lease_in(path)
     if held is not None and held[1] >= now_s and not is_gone(held[0]):
-        host, pid, *_ = held[0].split(":")
+        host, pid, _ = held[0].rsplit(":", 2)
         raise LeaseHeld(
             f"{held[0]} runs on this store; stop that agent first: mirage agent stop, or, if that cannot read the "
             f"store, kill {pid} on {host}"
         )
     if not path.exists() and not remains(path):
-        raise ConfigurationError(f"there is no store {path}, and there never was one: is MIRAGE_HOME right?")
+        raise ConfigurationError(
+            f"there is no store {path}, and no backup or chain shows that there was one; is MIRAGE_HOME right?"
+        )
     if from_backup is None and not damage(path):
         back = "; to go back to a backup: mirage agent recover --from-backup 1" if sound_backups(path) else ""
         raise ConfigurationError(f"the store {path} is sound, so there is nothing to recover{back}")

@@ -6,8 +6,6 @@ import contextlib
 import json
 import os
 import shlex
-import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.values import IntegerRange
 from mirage.errors import quantity, shown
+from mirage.process import interrupted_by_signals
 
 DEFAULT = Path("mirage-lab")
 
@@ -68,37 +67,13 @@ def up(directory: Path, as_json: bool, **wanted: Any) -> None:
 
     cluster = PrivateCluster(LabSpec(directory=directory, **wanted))
     _refuse_another(cluster.spec, directory, wanted)
-    with _interrupted_by_signals() as check:
-        cluster.up(check=check)
+    with interrupted_by_signals() as interrupted:
+        cluster.up(interrupted=interrupted)
     if as_json:
         click.echo(json.dumps({"directory": str(cluster.spec.directory), "environment": cluster.user_environment}))
         return
     click.echo(f"{quantity(cluster.spec.nodes, 'node')} idle in {cluster.spec.directory}", err=True)
     click.echo(f'to use it: eval "$(mirage lab env {shlex.quote(str(directory))})"', err=True)
-
-
-@contextlib.contextmanager
-def _interrupted_by_signals() -> Iterator[Callable[[], None]]:
-    """Lets SIGTERM interrupt as Ctrl-C does; the context gives a function that checks.
-
-    Python drops an exception that a signal raises in a callback of the garbage collector.
-    """
-    came: list[int] = []
-
-    def check() -> None:
-        if came:
-            raise KeyboardInterrupt
-
-    def interrupt(number: int, _: object) -> None:
-        came.append(number)
-        raise KeyboardInterrupt
-
-    former = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield check
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
 
 
 @lab.command(context_settings=CONTEXT, epilog=examples("mirage lab down", "mirage lab down big --purge"))

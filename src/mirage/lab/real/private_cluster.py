@@ -16,7 +16,7 @@ from pathlib import Path
 from mirage.errors import SlurmUnreachable
 from mirage.lab.real import clock, cluster_files
 from mirage.lab.real.accounting import start_accounting
-from mirage.lab.real.cluster_processes import ClusterProcesses, kill, lives, tail
+from mirage.lab.real.cluster_processes import ClusterProcesses, daemons_of, kill, lives, tail
 from mirage.lab.real.lab_spec import CONTROLLER, REST, LabSpec
 from mirage.lab.real.ports import answers
 from mirage.lab.real.slurm_packages import PATH, require
@@ -42,14 +42,14 @@ class PrivateCluster:
 
     # -- life -------------------------------------------------------------------------------------------------
 
-    def up(self, patience_s: float = 120.0, check: Callable[[], None] = lambda: None) -> None:
+    def up(self, patience_s: float = 120.0, interrupted: Callable[[], bool] = lambda: False) -> None:
         """Start all processes that are not running, and wait until every node is idle.
 
         If a first start fails, everything is removed, so that the next one may request another cluster.
 
         Args:
             patience_s: Time in which the nodes must be idle.
-            check: Called at the end; it raises an error if the start was interrupted.
+            interrupted: Whether the start was interrupted and nothing has raised ``KeyboardInterrupt``.
 
         Raises:
             ConfigurationError: A program is missing, a port is taken, the directory holds other files, or its path is
@@ -63,10 +63,13 @@ class PrivateCluster:
         self.write()
         try:
             self._start_all(patience_s)
-            check()
+            if interrupted():
+                raise KeyboardInterrupt
         except BaseException:
             if is_first:
                 self.purge()
+                for pid in daemons_of(self.spec.directory):  # they were starting, and had no pid file yet
+                    kill(pid, signal.SIGKILL)
             raise
 
     def write(self) -> None:

@@ -53,6 +53,8 @@ def read_bytes(path: str | os.PathLike[str], tally: ReadTally) -> bytes:
         data = _decompressed(data, tally)
     if not data or data.isspace():
         raise TraceError(f"{tally.path}:1: the file is empty; check the command that writes it")
+    if data.startswith(b"PAR1"):  # Parquet, which is no text
+        return data
     return data.replace(b"\n" + codecs.BOM_UTF8, b"\n")  # of files that were joined
 
 

@@ -23,8 +23,10 @@ PACE_WINDOW_S = DAY_S // 2
 NAME_STEMS = ("train", "eval", "finetune", "pretrain", "sweep", "infer", "embed", "relax", "fold")
 
 MAX_BURSTS = 20_000_000
-LOADS = 0.001, 100.0
 """A larger request is taken for a typing error; such a trace would not fit into memory."""
+
+LOADS = 0.001, 100.0
+"""Least and largest load, as a fraction of the cluster."""
 
 
 def generate_workload(

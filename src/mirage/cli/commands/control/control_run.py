@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -12,7 +11,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -21,7 +19,7 @@ from mirage.cli import cli_context
 from mirage.cli.commands.control.control_folder import control_folder, state_option
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.errors import ConfigurationError, quantity
-from mirage.process import postponed
+from mirage.process import interrupted_by_signals
 
 if TYPE_CHECKING:
     from mirage.control.adviser import Account, Advice, Adviser
@@ -150,7 +148,7 @@ def _run(
             for line in exported_order(advice, pools, form):
                 click.echo(line)
         ctx.exit(1 if advice.problem else 0)
-    with _ended_by_signals() as ended:
+    with interrupted_by_signals() as ended:
         try:
             for number, advice in enumerate(_advices(adviser, pools.poll_s, actor, ended)):
                 _print(advice, pools, as_json)
@@ -207,27 +205,6 @@ def _hand_over(advice: Advice, actor: Actor, number: int, pools: Pools) -> None:
         verbs = [verb for step in advice.steps if not step.refused for verb in step.verbs]
         verbs = verbs[: 2 * pools.commands_per_minute]
         write_plan(actor.folder, 1000 * int(cli_context.clock()) + number % 1000, advice.time_s, verbs)
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[Callable[[], bool]]:
-    """SIGTERM and Ctrl-C interrupt the command; yields whether one of them has come.
-
-    Python drops an exception that is raised in a destructor. The command then ends after its snapshot.
-    """
-    came: list[int] = []
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        if not postponed(number, frame):
-            raise KeyboardInterrupt
-
-    former = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield lambda: bool(came)
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
 
 
 def _print(advice: Advice, pools: Pools, as_json: bool) -> None:
