@@ -75,12 +75,12 @@ def cleanup_at_signals() -> Iterator[Callable[[], None]]:
     check()
 
 
-CALLED_FROM_C = ("_raw_object_cache_notify", "_raw_object_cache_getbuffer")
-"""Functions of llvmlite that C calls; an exception in one of them is printed and dropped."""
+CALLED_FROM_C = ("_raw_object_cache_notify", "_raw_object_cache_getbuffer", "_acquireLock", "_releaseLock")
+"""Functions of llvmlite, and of logging at a fork, that C calls; an exception in one of them is printed and dropped."""
 
 
 def postponed(number: int, frame: FrameType | None) -> bool:
-    """Whether a signal came while llvmlite loads a kernel; then it is sent again soon."""
+    """Whether a signal came in a function that C calls; then it is sent again soon."""
     while frame is not None and frame.f_code.co_name not in CALLED_FROM_C:
         frame = frame.f_back
     if frame is not None:
