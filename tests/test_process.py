@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from llvmlite.binding.executionengine import ExecutionEngine
 
 from mirage.lab.real.cluster_processes import lives
-from mirage.process import CALLED_FROM_C, cleanup_at_signals, interrupts_while_loading
+from mirage.process import CALLED_AT_FORK, CALLED_FROM_C, cleanup_at_signals, interrupts_while_loading
 from mirage.worker_processes import WorkerProcesses
 from tests.support.waiting import until
 
@@ -145,6 +146,14 @@ def test_an_interrupt_in_a_callback_is_not_dropped(name: str) -> None:
     with pytest.raises(KeyboardInterrupt), interrupts_while_loading():
         interrupted_in(name)
     assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
+
+
+@pytest.mark.usefixtures("interrupts")
+@pytest.mark.parametrize("name", CALLED_AT_FORK)
+def test_an_interrupt_at_a_fork_is_not_dropped(name: str) -> None:
+    assert hasattr(logging, name) or sys.version_info >= (3, 13)
+    with pytest.raises(KeyboardInterrupt), interrupts_while_loading():
+        interrupted_in(name)
 
 
 @pytest.mark.usefixtures("interrupts")

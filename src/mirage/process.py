@@ -75,13 +75,16 @@ def cleanup_at_signals() -> Iterator[Callable[[], None]]:
     check()
 
 
-CALLED_FROM_C = ("_raw_object_cache_notify", "_raw_object_cache_getbuffer", "_acquireLock", "_releaseLock")
-"""Functions of llvmlite, and of logging at a fork, that C calls; an exception in one of them is printed and dropped."""
+CALLED_FROM_C = ("_raw_object_cache_notify", "_raw_object_cache_getbuffer")
+"""Functions of llvmlite that C calls; an exception in one of them is printed and dropped."""
+
+CALLED_AT_FORK = ("_acquireLock", "_releaseLock")
+"""The same of logging, up to Python 3.12."""
 
 
 def postponed(number: int, frame: FrameType | None) -> bool:
     """Whether a signal came in a function that C calls; then it is sent again soon."""
-    while frame is not None and frame.f_code.co_name not in CALLED_FROM_C:
+    while frame is not None and frame.f_code.co_name not in CALLED_FROM_C + CALLED_AT_FORK:
         frame = frame.f_back
     if frame is not None:
         threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
