@@ -15,7 +15,7 @@ WAIT = "from mirage.real_time import wait_until; assert not wait_until(lambda: F
 def test_a_condition_that_holds_is_not_waited_for():
     began_s = time.monotonic()
     assert wait_until(lambda: True, 0)
-    assert time.monotonic() - began_s < 0.5
+    assert time.monotonic() - began_s < 5
 
 
 def test_a_condition_that_comes_true_ends_the_wait():

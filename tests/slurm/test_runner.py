@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from threading import Event
+from threading import enumerate as enumerate_threads
 
 import pytest
 
@@ -51,11 +52,18 @@ def test_a_directory_that_cannot_be_entered_is_the_command_s_own_trouble(tmp_pat
 
 def test_a_command_without_an_answer_is_reported_while_it_runs() -> None:
     reported = Event()
-    runner = SystemRunner(on_slow=reported.set, slow_s=0.2)
-    runner.run(["true"])
-    assert not reported.wait(0.4)
-    runner.run(["sh", "-c", "sleep 1"])
+    SystemRunner(on_slow=reported.set, slow_s=0.2).run(["sh", "-c", "sleep 1"])
     assert reported.is_set()
+
+
+def test_a_command_with_an_answer_is_not_reported_later() -> None:
+    interval_s = 3607.0
+    SystemRunner(on_slow=lambda: None, slow_s=interval_s).run(["true"])
+    until(
+        lambda: all(getattr(thread, "interval", None) != interval_s for thread in enumerate_threads()),
+        5,
+        "the timer has ended",
+    )
 
 
 def test_words_too_long_are_the_command_s_own_trouble() -> None:
