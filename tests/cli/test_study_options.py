@@ -132,8 +132,11 @@ def test_windows_in_the_training_data_of_a_model_are_a_warning(
     data = {"./a.model": TrainedOn("sacct.txt", 5 * DAY_S, 9 * DAY_S, 70), "./old.model": TrainedOn("x", 0, DAY_S, 7)}
     monkeypatch.setattr("mirage.learn.policies.policy_file.training_data", {**data, "./tree.txt": None}.get)
     begins_s = [day * DAY_S for day in (4, 5, 8, 9)]
-    found = report_training_windows(["reactive", *data, "./tree.txt"], begins_s)
-    assert found == [{"policy": "./a.model", "windows": 2, "trace": "sacct.txt", "until_s": 9 * DAY_S}]
+    found = report_training_windows(["reactive", "holds", *data, "./tree.txt", "holds:by=./a.model"], begins_s)
+    assert found == [
+        {"policy": policy, "windows": 2, "trace": "sacct.txt", "until_s": 9 * DAY_S}
+        for policy in ("./a.model", "holds:by=./a.model")
+    ]
     words = (
         "./a.model was trained on jobs of sacct.txt until 1970-01-10, so it may know the outcome of 2 of the 4 windows"
     )

@@ -193,13 +193,13 @@ def report_training_windows(policies: Sequence[str], begins_s: Sequence[int]) ->
     Args:
         begins_s: Begin of each window.
     """
-    from mirage.policy.policy_registry import is_policy_file
+    from mirage.policy.policy_registry import policy_file
 
     found = []
-    for policy in filter(is_policy_file, policies):
+    for policy, file in [(policy, file) for policy in policies if (file := policy_file(policy)) is not None]:
         from mirage.learn.policies.policy_file import training_data
 
-        data = training_data(policy)
+        data = training_data(file)
         windows = 0 if data is None else sum(data.first_s <= begin_s < data.until_s for begin_s in begins_s)
         if data is not None and windows:
             found.append({"policy": policy, "windows": windows, "trace": data.trace, "until_s": data.until_s})

@@ -138,6 +138,17 @@ def is_policy_file(name: str) -> bool:
     return os.sep in first or (first not in known_policies() and ("." in first or Path(name).is_file()))
 
 
+def policy_file(name: str) -> str | None:
+    """The file that a policy is made from, by itself or by its parameter; None without one.
+
+    ``./model`` for ``./model`` and for ``holds:by=./model``.
+    """
+    if is_policy_file(name):
+        return name
+    inner = policy_named_by(name)
+    return None if inner is None else policy_file(inner)
+
+
 def lasting_name(name: str) -> str:
     """The name by which a policy is found from every folder, with absolute paths.
 
