@@ -120,7 +120,7 @@ def test_a_job_that_slurm_holds_for_its_own_failure_is_released(make) -> None:
     world.live(120)
     again = running(world, chain)
     assert (again.number, again.job) == (link.number, link.job)
-    assert world.kinds(chain).count("let-go") == 1
+    assert world.kinds(chain).count("released-again") == 1
     world.slurm.requeue(again.job, hold=True)
     world.slurm.own[again.job].why_held = "JobHeldUser"
     world.live(HOUR_S)
@@ -138,7 +138,7 @@ def test_a_job_that_can_never_be_launched_is_replaced(make) -> None:
         world.live(300)
     second = running(world, chain)
     assert second.number == first.number + 1
-    assert world.kinds(chain).count("let-go") == 3
+    assert world.kinds(chain).count("released-again") == 3
     assert world.kinds(chain).count("replaced") == 1
     assert world.store.chain(chain.name).state is ChainState.ACTIVE
 

@@ -143,7 +143,7 @@ def test_random_kills_of_an_agent_that_never_makes_up_its_mind(cluster: Any, tmp
     up = {link for link, what in output if what == "up"}
     over = {link for link, what in output if what != "up"}
     revisions = [one.revision for one in chain.store.decisions(chain.id) if one.revision]
-    print(f"soak: {KILLS} kills, {started} links started, {len(chain.jobs())} jobs, {len(revisions)} second thoughts")
+    print(f"soak: {KILLS} kills, {started} links started, {len(chain.jobs())} jobs, {len(revisions)} revisions")
     assert up == over
     assert started >= max(KILLS // 20, 1)
     assert revisions

@@ -121,7 +121,7 @@ def test_a_default_limit_is_a_limit(partitions: list[SlurmPartition], value: str
             "warn",
             "counts for nothing without slurmdbd, nor does fair-share (measured on 22.05.8)",
         ),
-        ({"priorityflags": "ACCRUE_ALWAYS"}, "second thoughts", "ok", "a held link keeps its priority"),
+        ({"priorityflags": "ACCRUE_ALWAYS"}, "revisions", "ok", "a held link keeps its priority"),
         ({"prioritytype": "priority/basic"}, "age", "ok", "priority/basic"),
         (WITH_ACCOUNTS | {"prioritytype": "priority/basic"}, "age", "ok", "priority/basic"),
         ({"schedulerparameters": "bf_window=60,bf_interval=7"}, "backfill", "ok", "plans 60 min ahead, every 7 s"),
@@ -256,7 +256,7 @@ def test_what_is_known_and_not_known_of_revisions(
 ) -> None:
     site = Site(**options)
     site.version, site.limits = version, limits
-    findings = found(site)["second thoughts"]
+    findings = found(site)["revisions"]
     assert findings.level == level
     assert value in findings.value
     assert advice in findings.advice

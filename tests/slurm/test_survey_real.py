@@ -119,7 +119,7 @@ def test_without_slurmdbd_age_and_fair_share_count_for_nothing(priorities: Prior
     assert priorities.findings["holds"][:2] == (
         "warn", "PriorityWeightAge=1,000 and PriorityWeightFairshare=2,000 are ignored",
     )  # fmt: skip
-    assert priorities.findings["second thoughts"][1] == "a held link keeps its priority"
+    assert priorities.findings["revisions"][1] == "a held link keeps its priority"
     held_again(priorities, equal)
 
 
@@ -139,7 +139,7 @@ def test_with_slurmdbd_age_and_fair_share_count(priorities: Priorities) -> None:
     assert (priorities.settings.weight_age, priorities.settings.weight_fairshare) == (1000, 2000)
     assert priorities.findings["age"][:2] == ("ok", "no PriorityFlags")
     assert priorities.findings["holds"][1].startswith("PriorityWeightAge=1,000 after 1-00:00:00, PriorityWeightFairsh")
-    assert "keeps its age while it is held" in priorities.findings["second thoughts"][1]
+    assert "keeps its age while it is held" in priorities.findings["revisions"][1]
 
 
 @on(BASIC)
@@ -156,7 +156,7 @@ def test_basic_priorities_are_the_order_of_submission(priorities: Priorities) ->
         "no job has an age: priority is the order of submission, also of jobs that a dependency holds",
     )  # fmt: skip
     assert "holds" not in priorities.findings
-    assert priorities.findings["second thoughts"][1] == "a held link keeps its priority"
+    assert priorities.findings["revisions"][1] == "a held link keeps its priority"
     assert len([words for words in lines if re.search(r"\bage\b", words)]) == 1, "once"
     weights = [getattr(priorities.settings, name) for name in ("weight_age", "weight_size", "weight_partition")]
     assert weights == [0, 0, 0]

@@ -6,7 +6,7 @@ The states of a link; each step is stored before the next one is taken:
 
 ``planned`` with ``attempted_s`` set means that sbatch may have run: the agent searches the queue before it runs sbatch
 again. The next link is *held* by ``afterany`` on its predecessor from the predecessor's start: if the agent dies, the
-link follows without it. A release clears that dependency; a second thought may set it again, which holds the link.
+link follows without it. A release clears that dependency; a revision may set it again, which holds the link.
 
 Where a link waits for longer than links may run, one waiting link is not enough: then further ones compete at the same
 time, each submitted without a dependency.

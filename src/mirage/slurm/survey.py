@@ -149,7 +149,7 @@ def _age(options: Mapping[str, str]) -> Finding:
 
 def _revisions(slurm: SlurmClient, version: Version, options: Mapping[str, str]) -> Finding:
     """Whether a competing link can be held again, and released, without losing its age."""
-    what = "second thoughts"
+    what = "revisions"
     if _is_basic(options) or not _has_slurmdbd(options):
         return Finding(OK, what, "a held link keeps its priority", "a link that is held again only loses its turn")
     if "ACCRUE_ALWAYS" in options.get("priorityflags", "").upper():

@@ -313,7 +313,7 @@ def test_a_job_slurm_holds_is_released() -> None:
     world = OneChain(queued(1), settings=SETTINGS).shows(HELD_UP)
     reconciler = followed(world)
     assert world.slurm.calls == [("release", 101)]
-    assert world.events == [WAITS, (1, "let-go", "job 101: launch failed requeued held")]
+    assert world.events == [WAITS, (1, "released-again", "job 101: launch failed requeued held")]
     assert reconciler.releases == {(1, 1): 1}
 
 

@@ -223,7 +223,7 @@ def test_a_limit_that_the_chain_cannot_do_with_is_refused_once(spec: dict[str, A
         deciding.cycle()
         deciding.cycle(60)
     assert world.slurm.calls == []
-    assert [event.kind for event in world.store.reported] == ["thought-refused"]
+    assert [event.kind for event in world.store.reported] == ["revision-refused"]
     assert least in deciding.decider.trouble(1)
 
 
@@ -301,7 +301,7 @@ def test_a_link_that_started_as_it_was_to_be_withdrawn_is_not_cancelled() -> Non
     finish_withdrawal(world.context, world.chain)
     assert world.slurm.calls == []
     assert world.links[1].withdrawn_s == MISSING
-    assert [kind for _, kind, _ in world.events] == ["thought-too-late"]
+    assert [kind for _, kind, _ in world.events] == ["revision-too-late"]
 
 
 # -- what goes wrong ----------------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ def test_a_link_that_has_started_meanwhile_is_no_trouble(words: str) -> None:
     deciding.cycle()
     assert deciding.decider.trouble(1) == ""
     ((_, kind, detail),) = deciding.world.events
-    assert (kind, words in detail) == ("thought-too-late", True)
+    assert (kind, words in detail) == ("revision-too-late", True)
     assert deciding.world.links[1].state is LinkState.QUEUED
 
 
@@ -329,7 +329,7 @@ def test_a_refusal_is_reported_in_slurm_s_words_and_written_down_once() -> None:
         deciding.cycle()
         assert deciding.decider.trouble(1) == "job 102: hold was refused: Access/permission denied"
         deciding.cycle(60)
-    assert [event.kind for event in deciding.world.store.reported] == ["thought-refused"]
+    assert [event.kind for event in deciding.world.store.reported] == ["revision-refused"]
     deciding.world.slurm.refuses.clear()
     deciding.runner.reply(WAIT)
     deciding.cycle()
@@ -405,7 +405,7 @@ def test_a_link_that_was_postponed_is_released_once_the_present_one_has_ended() 
     release_early(world.context, world.chain)
     release_early(world.context, world.chain)
     assert world.slurm.calls == [("update", 102, {"StartTime": "now"})]
-    assert [kind for _, kind, _ in world.events] == ["let-go"]
+    assert [kind for _, kind, _ in world.events] == ["released-again"]
 
 
 def test_a_begin_time_that_is_not_ours_is_left_alone() -> None:

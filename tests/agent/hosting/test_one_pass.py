@@ -178,7 +178,7 @@ def test_a_link_that_waits_for_its_time_is_released_where_the_running_one_fails(
     cron.slurm.sleep(1)
     if cron.now_s < second.begins_s:
         cron.once()
-        assert "let-go" in [event.kind for event in cron.store.events(chain.id)]
+        assert "released-again" in [event.kind for event in cron.store.events(chain.id)]
 
 
 def test_a_quiet_pass_polls_once_and_remembers_the_rest(cron: Cron) -> None:

@@ -293,7 +293,7 @@ def test_a_model_that_cannot_decide_about_a_held_link_is_refused_as_a_rule_of_ho
             make_policy(f"holds:by={name}")
     with pytest.raises(ModelFileError, match="no such file"):
         make_policy(f"holds:by={tmp_path}/none")
-    with pytest.raises(ConfigurationError, match="has second thoughts itself"):
+    with pytest.raises(ConfigurationError, match="revises queued links itself"):
         make_policy("holds:by=holds:bank=yes")
     with pytest.raises(ConfigurationError, match="futures, tie would only configure what-if"):
         make_policy("holds:tie=0:futures=8:by=what-if")

@@ -85,7 +85,7 @@ class Reconciler:
             if self.releases[key] > context.settings.failures:
                 raise SlurmRefused(f"released {context.settings.failures} times without success")
             context.backend.release(job.id)
-            context.change_link(link, context.event(*key, "let-go", why))
+            context.change_link(link, context.event(*key, "released-again", why))
         except SlurmRefused as error:
             if context.cancel(chain, job.id, why):
                 del self.releases[key]

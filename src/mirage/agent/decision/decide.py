@@ -1,8 +1,8 @@
 """Decisions: requests to policies, which do not block, and the execution of their plans.
 
 An answer counts while its view is fresh and the chain's links are in the same state. Where no answer comes in time, or
-a policy fails, the fall-back decides, and the record contains the reason. A policy with second thoughts is called as
-long as its link is queued; other policies are called until they release it.
+a policy fails, the fall-back decides, and the record contains the reason. A policy that revises queued links is called
+as long as its link is queued; other policies are called until they release it.
 """
 
 from __future__ import annotations

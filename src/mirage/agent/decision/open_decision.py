@@ -33,8 +33,8 @@ class Undecided:
     Attributes:
         present: The link that runs.
         waiting: The next one, held or queued.
-        queued: The next one as its policy may revise it; None where it was never released, and for a policy without
-            second thoughts.
+        queued: The next one as its policy may revise it; None where it was never released, and for a policy that
+            revises no queued link.
         edits: Number of changes of the chain's specification.
     """
 

@@ -242,7 +242,8 @@ def release_early(context: CycleContext, chain: Chain) -> None:
                 if not waits_no_more(error):
                     context.trouble(chain, f"job {link.job} cannot be released before its begin time: {error}")
                     continue
-            event = context.event(chain.id, link.number, "let-go", f"job {link.job}: the link before it has ended")
+            detail = f"job {link.job}: the link before it has ended"
+            event = context.event(chain.id, link.number, "released-again", detail)
             context.change_link(link, event, begins_s=MISSING)
 
 
@@ -269,7 +270,7 @@ def waits_no_more(error: SlurmRefused) -> bool:
 
 def comes_too_late(context: CycleContext, link: Link, action: str, error: SlurmRefused) -> EventRecord:
     """The event of a revision that Slurm has refused."""
-    kind = "thought-too-late" if waits_no_more(error) else "thought-refused"
+    kind = "revision-too-late" if waits_no_more(error) else "revision-refused"
     return context.event(link.chain, link.number, kind, f"{action} job {link.job}: {error}")
 
 
@@ -302,6 +303,7 @@ def _withdraw(context: CycleContext, chain: Chain, link: Link, present: Link) ->
     if not context.cancel(chain, link.job, "another is submitted in its place"):
         context.change_link(link, withdrawn_s=MISSING)
         return
-    event = context.event(chain.id, link.number, "taken-back", f"job {link.job}: another is submitted in its place")
+    detail = f"job {link.job}: another is submitted in its place"
+    event = context.event(chain.id, link.number, "withdrawn-by-policy", detail)
     over = {"state": LinkState.ENDED, "outcome": JobState.CANCELLED, "ended_s": context.now_s}
     context.change_link(link, event, cancelled_s=context.now_s, **over)

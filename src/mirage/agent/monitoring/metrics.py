@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mirage.agent.background.calibration import SiteCalibration
     from mirage.agent.store.protocol import Store
 
-REVISIONS = ("held-again", "released-again", "postponed", "shortened", "taken-back")
+REVISIONS = ("held-again", "released-again", "postponed", "shortened", "withdrawn-by-policy")
 """Kinds of events of revisions."""
 
 Labelled = Mapping[Any, float]
@@ -153,10 +153,10 @@ class Metrics(Collector):
         chosen = {(reason, "submit" if submits else "wait"): float(n) for (reason, submits), n in self._decided.items()}
         yield _counter("decisions", "Choices of policies, by reason", chosen, "reason", "choice")
         revised = {(kind,): float(self._happened[kind]) for kind in REVISIONS}
-        yield _counter("second_thoughts", "Changes of links that were queued", revised, "kind")
+        yield _counter("revisions", "Changes of links that were queued", revised, "kind")
         unsignalled = {(): float(self._happened["unsignalled"])}
         yield _counter("links_unsignalled", "Links that their limit ended without a signal in time", unsignalled)
-        refused = sum(self._happened[kind] for kind in ("refused", "release-refused", "thought-refused"))
+        refused = sum(self._happened[kind] for kind in ("refused", "release-refused", "revision-refused"))
         yield _counter("submissions_refused", "Submissions and releases that Slurm refused", {(): refused})
 
 

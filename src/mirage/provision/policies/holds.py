@@ -84,7 +84,7 @@ def _rule(name: str, settings: PolicySettings) -> Rule:
     """Returns the policy by which links are submitted and released."""
     policy = make_policy(name, settings)
     if isinstance(policy, Holds):
-        raise ConfigurationError(f"holds:{BY}={name}: that policy has second thoughts itself; use it directly")
+        raise ConfigurationError(f"holds:{BY}={name}: that policy revises queued links itself; use it directly")
     if isinstance(policy, Rule) and policy.forecasts:
         return policy
     raise ConfigurationError(

@@ -328,7 +328,7 @@ def test_revisions_are_reported(type_: Type, store: SqlStore) -> None:
     assert explained[2].endswith("lead:2 waited (as-it-is)")
     shown = type_("chain", "show", "serve")[0].splitlines()
     assert shown[-1] == "next job shortened, released again 2026-09-21T14:12:20: crowded:wait_s=900"
-    assert json.loads(type_("chain", "show", "serve", "--json")[0])["second_thought"]["revision"] == "shorten,release"
+    assert json.loads(type_("chain", "show", "serve", "--json")[0])["last_revision"]["revision"] == "shorten,release"
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_the_tree_is_a_policy_that_hands_over_as_was_printed(explained, trace, c
         (["what-if"], "give TRACE, or hand-overs of it with --data"),
         (["what-of", "jobs.csv"], "unknown policy 'what-of'. Did you mean 'what-if'?"),
         (["oracle", "jobs.csv"], "the oracle is the best moment in hindsight and decides nothing; name another policy"),
-        (["holds:futures=4", "jobs.csv"], "holds:futures=4 has second thoughts: it holds a queued link and"),
+        (["holds:futures=4", "jobs.csv"], "holds:futures=4 revises queued links: it holds a queued link and"),
         (["./no-model", "jobs.csv"], "./no-model: no such file; mirage train makes one"),
         (["no.model", "jobs.csv"], "no.model: no such file; mirage train makes one"),
     ],

@@ -41,7 +41,7 @@ def show(name: str, as_json: bool) -> None:
     if as_json:
         facts["links"] = [{**asdict(link), "outcome": link.outcome.name} for link in links]
         facts["decisions"] = len(decisions)
-        facts["second_thought"] = asdict(revisions[-1]) if revisions else None
+        facts["last_revision"] = asdict(revisions[-1]) if revisions else None
         click.echo(json.dumps(facts, indent=2))
         return
     from mirage.agent.chain.history import chain_run

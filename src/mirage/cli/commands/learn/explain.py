@@ -162,7 +162,7 @@ def _check_made(policy: str, cost: Cost) -> None:
         raise ConfigurationError("the oracle is the best moment in hindsight and decides nothing; name another policy")
     if policy_spec(policy).revises_queued_link:
         raise ConfigurationError(
-            f"{policy} has second thoughts: it holds a queued link and releases it, but a tree only submits or waits; "
+            f"{policy} revises queued links: it holds a queued link and releases it, but a tree only submits or waits; "
             f"explain {policy_named_by(policy) or 'what-if'}, on which it is based"
         )
     make_policy(policy, PolicySettings(cost))
