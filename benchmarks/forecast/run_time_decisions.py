@@ -2,10 +2,10 @@
 
     python benchmarks/forecast/run_time_decisions.py ls6-a100.log.gz --nodes 76 --discipline mirage-2023 --every-h 8
 
-At every moment of a replay a link is submitted in a fork, which tells when it starts; beside it stands the forecast of
-that start, from the same futures but for their run times. ``open`` is the share of moments whose futures do not all
-agree within 12 minutes; coverage is that of these. Intervals of the difference from the first kind are from a bootstrap
-over weeks. ``truth`` draws the run times that the jobs really have: what perfect knowledge would bring.
+At every moment of a replay, a link is submitted in a fork, which gives its true start. This start is compared with
+forecasts whose futures differ only in their run times. ``open`` is the share of moments whose futures do not all agree
+within 12 minutes; coverage is that of these moments. Intervals of the difference from the first kind come from a
+bootstrap over weeks. ``truth`` draws the run times that the jobs really have: the value of perfect knowledge.
 """
 
 from __future__ import annotations

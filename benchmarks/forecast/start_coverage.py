@@ -3,12 +3,12 @@
     python benchmarks/forecast/start_coverage.py ls6-a100.log.gz --nodes 76 --discipline mirage-2023 --until 2023-02-01
     python benchmarks/forecast/start_coverage.py ls6-a100.log.gz --nodes 76 --discipline slurm -o start-coverage.json
 
-Every four hours of a replay a link is submitted in a fork, which tells when it starts; beside it stands the forecast
-of 64 futures. The correction learns as time goes by: of a link that has started by then its wait, of one that still
-waits that it is longer. Moments whose futures all agree within 12 minutes stand apart. Where several futures, or the
-truth and a future, are equal, a place among them is drawn, so coverage is not flattered by ties. What stands in
-brackets is the 95 % interval of a coverage, from stretches of time. ``--journal`` keeps what was played, and a second
-run of the same discipline goes on from there.
+Every four hours of a replay, a link is submitted in a fork, which gives its true start. This start is compared with the
+forecast of 64 futures. The correction learns online: from the wait of each link that has started, and from the wait so
+far of each link that still waits. Moments whose futures all agree within 12 minutes are counted apart. If several
+futures, or the truth and a future, are equal, their order is drawn, so ties do not improve the coverage. In brackets is
+the 95 % interval of a coverage, from blocks of time. ``--journal`` stores what was played; a second run of the same
+discipline resumes from there.
 """
 
 from __future__ import annotations

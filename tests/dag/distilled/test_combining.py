@@ -139,6 +139,6 @@ def test_a_combined_tree_is_shown_edited_checked_drawn_and_run(tmp_path, monkeyp
     message("draw", "both.txt", "-o", "both.svg")
     assert "from 150 % on" in (tmp_path / "both.svg").read_text()
     measured = json.loads(
-        message("run", "both.txt", "--beside", "tree", "--setting", "10/5", "--seeds", "1-2", "--json")
+        message("run", "both.txt", "--policies", "tree", "--setting", "10/5", "--seeds", "1-2", "--json")
     )
     assert measured["rows"][0]["policy"] == "both.txt"

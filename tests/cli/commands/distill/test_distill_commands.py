@@ -115,14 +115,14 @@ def test_a_check_reports_leaves_and_fidelity(mine):
 
 
 def test_a_tree_runs_with_others(mine):
-    report = json.loads(output_of("run", mine, "--beside", "tree", "--setting", "10/5", "--seeds", "1-2", "--json"))
+    report = json.loads(output_of("run", mine, "--policies", "tree", "--setting", "10/5", "--seeds", "1-2", "--json"))
     assert [row["policy"] for row in report["rows"]] == [mine, "tree"]
 
 
 def test_a_tree_runs_that_has_the_name_of_a_scheduler(mine, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fifo").write_text(TREE)
-    report = json.loads(output_of("run", "fifo", "--beside", mine, "--setting", "10/5", "--seeds", "1-2", "--json"))
+    report = json.loads(output_of("run", "fifo", "--policies", mine, "--setting", "10/5", "--seeds", "1-2", "--json"))
     assert report["rows"][0]["policy"] == "tree:fifo"
     assert report["rows"][0]["mean_jct_s"] == report["rows"][1]["mean_jct_s"]
 

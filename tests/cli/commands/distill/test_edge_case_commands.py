@@ -94,7 +94,7 @@ def test_what_resumes_is_of_the_same_jobs():
 def test_a_tree_is_checked_run_and_tuned_on_a_case(mine, tmp_path):
     short = ("--setting", "10/8", "--seeds", "1-5", "--case", "large-job", "--json")
     report = json.loads(output_of("check", mine, *short))
-    row = json.loads(output_of("run", mine, "--beside", "fair", *short))["rows"][0]
+    row = json.loads(output_of("run", mine, "--policies", "fair", *short))["rows"][0]
     assert report["mean_jct_s"]["10/8"] == pytest.approx(row["mean_jct_s"])
     assert report["makespan_s"]["10/8"] == pytest.approx(row["makespan_s"])
     out = str(tmp_path / "tuned.txt")

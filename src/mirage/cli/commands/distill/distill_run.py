@@ -7,25 +7,27 @@ import click
 from mirage.cli.commands.dag.dag_compare import compare
 from mirage.cli.commands.distill.distill_options import EpisodeOptions, episode_options
 from mirage.cli.commands.distill.tree_file import policy_of, read, tree_argument
-from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.options import CONTEXT, ExtensibleOption, examples, json_output
 from mirage.cli.values import WORDS
 
 
 @click.command(
     context_settings=CONTEXT,
     epilog=examples(
-        "mirage distill run", "mirage distill run mine.txt --beside tree,fair --setting 50/200 --seeds 0-9"
+        "mirage distill run", "mirage distill run mine.txt --policies tree,fair --setting 50/200 --seeds 0-9"
     ),
 )
 @tree_argument
 @click.option(
-    "--beside",
+    "--policies",
     "others",
+    cls=ExtensibleOption,
+    group="mirage.stage_schedulers",
     type=WORDS,
     default="fair,capped:0.25:1.5",
     show_default=True,
     metavar="LIST",
-    help="Other schedulers.",
+    help="The schedulers to compare the tree with, with parameters after colons.",
 )
 @episode_options
 @json_output
