@@ -2,10 +2,9 @@
 
     python benchmarks/agent/agent_load.py --chains 500 --jobs 20000 --policy average
 
-The agent runs as it does anywhere, in a process of its own; Slurm's commands are programs on PATH that print a prepared
-queue, in the very form in which squeue prints it, so that what is measured is the agent and not slurmctld. Every chain
-has a link that runs and one held behind it, and a turn in every cycle. The first cycles, in which the machine is looked
-up, count too.
+The agent runs in a process of its own, as for a user. Slurm's commands are programs on PATH that print a prepared queue
+in the format of squeue, so the agent is measured, and not slurmctld. Each chain has a running link and a held one, and
+is served in every cycle. The first cycles, in which the agent reads the description of the cluster, count too.
 """
 
 from __future__ import annotations

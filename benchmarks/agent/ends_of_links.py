@@ -4,14 +4,14 @@
     python benchmarks/agent/ends_of_links.py --quick                          # about 6 minutes
     python benchmarks/agent/ends_of_links.py --only '*/2m/*' --only 'what-if/20m/*'
 
-Chains run side by side in one private cluster per clock: limits of 2 and 5 min on a clock twice as fast, of 20 min on
-one 20 times as fast, of 48 h on one 200 times as fast. Every service loads, is ready, calls ``mirage link ready``, and
-serves on after the signal until Slurm ends it; the variant ``leaves`` ends at the signal, and ``at-once``
-is ready from its start. A predecessor is *in time* where the signal reached it at least its grace before its limit,
-less the tolerance: 5 s of the cluster's clock or 2 real seconds, whichever is longer. Graces that are not shorter
-than half of the limit are left out, and graces of 20 s beside limits of 20 min and more, which are shorter than the
-tolerance there. In chains of the variant ``http`` each job serves requests, and a client follows the file that
-``mirage endpoint`` writes; it repeats a failed request once.
+Several chains run at the same time in one private cluster per clock: limits of 2 and 5 min on a clock twice as fast, of
+20 min on one 20 times as fast, of 48 h on one 200 times as fast. Every service loads, is ready, calls
+``mirage link ready``, and continues to serve after the signal until Slurm ends it. A service of the variant ``leaves``
+ends at the signal; one of ``at-once`` is ready from its start. A predecessor is *in time* if the signal reached it at
+least its grace before its limit, less the tolerance: 5 s of the cluster's clock or 2 real seconds, whichever is longer.
+Graces that are not shorter than half of the limit are left out, and so are graces of 20 s with limits of 20 min and
+more, which are shorter than the tolerance there. In chains of the variant ``http``, each job serves requests, and a
+client follows the file that ``mirage endpoint`` writes; it repeats a failed request once.
 """
 
 from __future__ import annotations

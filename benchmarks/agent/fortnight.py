@@ -7,7 +7,7 @@
 The agent keeps chains of several time limits alive on a simulated Slurm. In the queue are a realistic load of other
 users and an endless supply of bulk jobs, which have less priority than the links by one of several means; they are jobs
 of the user of the chains (``own``) or of another one (``other``). A forecast that takes the priority of a link from the
-user's other jobs differs between the two. Reported are the links used beside the least number that their limit allows,
+user's other jobs differs between the two. Reported are the links used, the least number that their limit allows,
 interruption and overlap.
 """
 

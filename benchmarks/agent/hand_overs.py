@@ -28,7 +28,7 @@ MIRAGE = (sys.executable, "-m", "mirage")
 
 SERVICE = """#!/bin/bash
 say() {{ echo "$MIRAGE_LINK $1 $(date +%s)" >> {log}; }}
-trap 'say told; say down; exit 0' USR2
+trap 'say signalled; say down; exit 0' USR2
 say start
 sleep {load_s} & wait $!
 say ready; {mirage} link ready
@@ -63,8 +63,10 @@ class Log:
             in_time = self.reported[b, "start"] + load_s <= self.reported[a, "start"] + limit_s
             gap_s = max(ready_s - self.last_s[a], 0)
             overlap_s = max(self.last_s[a] - self.reported[b, "start"], 0)
-            signalled = (a, "told") in self.reported
-            found.append({"link": a, "told": signalled, "gap_s": gap_s, "overlap_s": overlap_s, "in_time": in_time})
+            signalled = (a, "signalled") in self.reported
+            found.append(
+                {"link": a, "signalled": signalled, "gap_s": gap_s, "overlap_s": overlap_s, "in_time": in_time}
+            )
         return found
 
 
@@ -142,7 +144,7 @@ def main() -> None:
     late = [one for one in every if not one["in_time"]]
     gaps = sorted((one["gap_s"] for one in every if one["in_time"]), reverse=True)
     print(
-        f"{len(every)} hand-overs, {sum(one['told'] for one in every)} predecessors signalled, "
+        f"{len(every)} hand-overs, {sum(one['signalled'] for one in every)} predecessors signalled, "
         f"{len(late)} started too late"
     )
     print(f"gaps where the next had started in time: {sum(gap > 0 for gap in gaps)}, the longest {gaps[:1]} s")

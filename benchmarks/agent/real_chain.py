@@ -4,9 +4,9 @@
 
 Starts a private cluster on loopback with a compressed clock, keeps its queue busy with random jobs, and submits one
 chain per policy with ``mirage submit``; one agent runs all of them. Each link is a service that loads, reports
-that it is ready, writes a heartbeat, and checkpoints when it is signalled. What is reported is read from the services'
-own logs: ``interruption`` is time in which no link of a chain was up and ready, ``overlap`` time in which two jobs of
-it held nodes. Promised starts are the waits that decisions expected when a link was let into the queue.
+that it is ready, writes a heartbeat, and checkpoints when it is signalled. All results come from the services' own
+logs: ``interruption`` is time in which no link of a chain was up and ready, ``overlap`` time in which two of its jobs
+held nodes. A promised start is the wait that a decision expected when it released a link.
 
 With other users fair-share weighs ten times as much as age, and the load is theirs in turn (needs root):
 

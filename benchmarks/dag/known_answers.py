@@ -2,7 +2,8 @@
 
     python benchmarks/dag/known_answers.py tpch_profiles.json.gz [-o FILE.json]
 
-Decima's published weights must lie beside the profiles. The references are the published means, each of one run.
+Decima's published weights must be in the folder of the profiles. The references are the published means, each of one
+run.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     python benchmarks/dag/weights_of_2019.py WEIGHTS.npz ... --profiles tpch_profiles.json.gz [-o FILE.json]
 
 The reference is ``fair`` on the same jobs in the same run. The first stream is that of the published figures. Also
-told: how many updates made each file, by the optimiser's own count in it, and how alike the weights of two files are.
+reported: the number of updates that made each file, by the counter of the optimiser in it, and the similarity of the
+weights of two files.
 """
 
 from __future__ import annotations

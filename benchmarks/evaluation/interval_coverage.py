@@ -3,12 +3,12 @@
     python benchmarks/evaluation/interval_coverage.py  # ten minutes
     python benchmarks/evaluation/interval_coverage.py --trace ls6-a100.log.gz --nodes 76  # and of a real trace
 
-The true means are known. A window every four hours. The cost of a hand-over is a skewed function of a hidden load that
-is remembered for a day (lag-1 autocorrelation of the costs 0.8), with a long tail, and cut off at 36 h. Judged are the
-means of a reactive chain and of a policy, paired differences and the gap closed. The reference is what Mirage did
-before: the percentile bootstrap over ISO weeks; differences also have the coverage of the paired test. With ``--trace``
-the windows are real: a reactive chain, constant leads of 4 and 8 h, and the lead that was best a day ago; what is drawn
-are stretches of the trace of two weeks on average, so that a season counts as chance.
+The true means are known. There is a window every four hours. The cost of a hand-over is a skewed function of a hidden
+load with a memory of a day (lag-1 autocorrelation of the costs 0.8), with a long tail, cut off at 36 h. The intervals
+are of the means of a reactive chain and of a policy, of paired differences and of the gap closed. The reference is the
+former method of Mirage: the percentile bootstrap over ISO weeks; differences also have the coverage of the paired test.
+With ``--trace`` the windows are real: a reactive chain, constant leads of 4 and 8 h, and the lead that was best a day
+before. Blocks of the trace of two weeks on average are drawn, so a season counts as chance.
 
 Errors are those of two policies with equal means, one of which is rarely very late (or very early), the other always a
 little early (or late): the share of draws in which the interval of the jackknife alone, and the paired test, call the

@@ -4,9 +4,9 @@
     python benchmarks/evaluation/paired_power.py journals/evaluation-*.jsonl --cost-ratio 3
 
 For each policy: the difference of the cost, its interval from the jackknife alone and from the paired test, the verdict
-of both, and the share of draws in which either calls the first policy better. What is drawn are stretches of the
-windows, two weeks long on average. Verdicts of the test are corrected for the policies of the table. The last columns
-are the number of windows in which a policy is late by more than 4 h, and the correlation of this between neighbours.
+of both, and the share of draws in which either calls the first policy better. Blocks of windows, two weeks long on
+average, are drawn. Verdicts of the test are corrected for the number of policies in the table. The last columns are the
+number of windows in which a policy is late by more than 4 h, and the correlation of this between neighbours.
 """
 
 from __future__ import annotations

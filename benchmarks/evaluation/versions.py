@@ -5,8 +5,8 @@
     mirage evaluate TRACE ... --policies reactive,what-if --resume ../journals
     python benchmarks/evaluation/versions.py ../journals-before/evaluation-*.jsonl ../journals/evaluation-*.jsonl
 
-Windows are paired by the time of their predecessor's submission; brackets are 95 % intervals of the difference, also
-with a rare loss that the windows may have missed.
+Windows are paired by the time of submission of their predecessor. Brackets are 95 % intervals of the difference; they
+include a rare loss that the windows may have missed.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python benchmarks/forecast/forecasts.py ls6-a100.log.gz
 
-``plain`` plays every delay of every future for five days beyond the end of the link, the reference; ``forecast`` is
-what decisions use, ``decision`` is all of ``what-if``, and ``features`` what a data set holds of each decision: 32
-futures with two delays. ``of`` is the part of that which is done before any future is played. Processor time in
+``plain`` plays every delay of every future for five days beyond the end of the link: the reference. ``forecast`` is the
+one that decisions use, ``decision`` is all of ``what-if``, and ``features`` is the part that a data set stores of each
+decision: 32 futures with two delays. ``of`` is the preparation before any future is played. Processor time in
 milliseconds, the mean over moments.
 """
 

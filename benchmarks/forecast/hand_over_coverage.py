@@ -7,8 +7,8 @@ The windows are those of ``mirage evaluate``. Every few hours of a link the next
 when it starts, and forecast in 64 futures of the view that a policy gets then. Reported are the shares of the truth in
 the ranges of the futures, raw and corrected by the outcomes known by then, the CRPS, and the fair-share factor of the
 link: the one that the forecast assumed and the one that the scheduler computed. Moments at which all futures agree
-within 12 minutes are counted apart. Where several futures, or the truth and a future, are equal, a place among them is
-drawn. Brackets are 95 % intervals, from stretches of time.
+within 12 minutes are counted apart. If several futures, or the truth and a future, are equal, their order is drawn.
+Brackets are 95 % intervals, from blocks of time.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python benchmarks/forecast/little_history.py ls6-a100.log.gz --discipline slurm
 
-``alone`` takes what ended as it is, the reference; ``filled`` is what forecasts use: where few of a kind have ended,
-wider kinds count as well. CRPS in hours, and the share of true starts inside the 50, 80 and 95 % intervals, within
-twelve minutes, of all moments.
+``alone`` uses only the jobs that have ended: the reference. ``filled`` is the method of forecasts: if few jobs of a
+kind have ended, wider kinds count as well. CRPS in hours, and the share of true starts inside the 50, 80 and 95 %
+intervals, within twelve minutes, of all moments.
 """
 
 from __future__ import annotations

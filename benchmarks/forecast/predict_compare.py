@@ -2,13 +2,13 @@
 
     python benchmarks/forecast/predict_compare.py ls6-a100.log.gz --nodes 76 --moments 200
 
-At moments of a replay, drawn at random, a request drawn from the jobs submitted in the month before is compared with
-shorter and narrower ones. Each of them is then submitted in a fork of the replay, which tells when it really starts.
-``first`` is the share of moments in which the recommended request starts as early as any, within a minute and within
-five. Beside it stand two rules that look at nothing: keep what was asked for, and ask for the least. ``open`` moments
-are those in which the requests do not all start within five minutes of each other: only there is anything to choose.
-The coverage is that of the ranges of what was asked for and of what was recommended; ``wide`` are those whose futures
-do not all agree within 12 minutes.
+At random moments of a replay, a request drawn from the jobs submitted in the month before is compared with shorter and
+narrower ones. Each of them is then submitted in a fork of the replay, which gives its true start. ``first`` is the
+share of moments in which the recommended request starts as early as any, within a minute and within five. Two rules
+without any forecast are compared with it: keep the request, and take the smallest. ``open`` moments are those in which
+the requests do not all start within five minutes of each other: only there the choice matters. The coverage is that of
+the ranges of the original request and of the recommended one; ``wide`` are those whose futures do not all agree within
+12 minutes.
 """
 
 from __future__ import annotations

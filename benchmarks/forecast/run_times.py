@@ -2,11 +2,11 @@
 
     python benchmarks/forecast/run_times.py TRACE --from 2023-02-01 [--until 2023-04-01] [--every 5] [-o run-times.json]
 
-A sample of the jobs submitted in that time is predicted at submission, and again when a quarter and half of the limit
-have gone by, if they still run then. Every kind is shown what a view of that moment tells: the last 5,000 jobs that
-ended, and those that run. What must be fitted (--tried) is fitted anew for every month, on the months before. Scores
-are of the use of the limit, of the run time in hours, and of node-hours; the intervals are those of the difference from
-the first kind, from a bootstrap over weeks of submission.
+A sample of the jobs submitted in that time is predicted at submission, and again after a quarter and a half of the
+limit, if they still run. Every kind gets the view of that moment: the last 5,000 jobs that have ended, and those that
+run. A kind with parameters (--tried) is fitted again for every month, on the months before. Scores are of the use of
+the limit, of the run time in hours, and of node-hours; the intervals are those of the difference from the first kind,
+from a bootstrap over weeks of submission.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Run-time predictions that lost against ``named-history``; docs/explanation/run-times.md.
 
-They are kept so that ``benchmarks/forecast/run_times.py --tried`` can repeat the figures; the boosted one needs
+They remain here so that ``benchmarks/forecast/run_times.py --tried`` can repeat the figures; the boosted one needs
 ``xgboost``.
 """
 

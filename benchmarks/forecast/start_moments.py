@@ -1,7 +1,7 @@
 """Moments of a replay: the true start of a link submitted then, and its forecasts.
 
-Both come from the same view: a fork of the simulation tells the truth, forecasts see the queue only. Moments are
-written to a file as they come, a JSON line each, and those already there are not played again.
+Both come from the same moment: a fork of the simulation gives the true start, and a forecast uses only the view of the
+queue. Each moment is appended to a file as a JSON line; moments already in the file are not played again.
 """
 
 from __future__ import annotations

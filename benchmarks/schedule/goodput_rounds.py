@@ -2,8 +2,8 @@
 
     python benchmarks/schedule/goodput_rounds.py [--quick] [-o FILE.json]
 
-The workloads are ``sia-pollux/sia_philly`` 1–8 in the folder that MIRAGE_DATA names; only rounds with at least five
-active jobs count, and not the looks for better batches between them. The large rounds have 2,048 GPUs of three types,
+The workloads are ``sia-pollux/sia_philly`` 1–8 in the folder that MIRAGE_DATA names. Only rounds with at least five
+active jobs count; the tests for better batches between rounds do not. The large rounds have 2,048 GPUs of three types,
 and 350 or 1,000 of the same jobs within five minutes. The references, in the same run: L-BFGS-B of scipy with our
 gradient, to the same minimum, and HiGHS (``scipy.optimize.milp``) for a round of 40 jobs on 64 GPUs.
 """

@@ -2,10 +2,10 @@
 
     python benchmarks/schedule/gpu_schedulers.py [--quick] [-o FILE.json]
 
-The trace is ``philly/philly_sia.csv.gz`` in the folder that MIRAGE_DATA names. As it was, it loads these GPUs to a few
-per cent, and nobody waits; *busy* is the same trace in a quarter of the time with ten times the run times, none longer
-than 20 days. The reference, in the same run, is FIFO in plain Python with a heap of ends, which counts GPUs and places
-nobody; ours must wait as long as it, job by job, or the benchmark stops.
+The trace is ``philly/philly_sia.csv.gz`` in the folder that MIRAGE_DATA names. Unchanged, it loads these GPUs to a few
+per cent, and no job waits. *busy* is the same trace in a quarter of the time with ten times the run times, none longer
+than 20 days. The reference, in the same run, is FIFO in plain Python with a heap of ends, which only counts GPUs. In
+ours each job must wait exactly as long, or the benchmark stops.
 """
 
 from __future__ import annotations

@@ -2,14 +2,16 @@
 
     python benchmarks/simulator/fidelity.py WORKLOAD.csv SLURM_CONF REPLAY.csv [REPLAY.csv …]
 
-Beside SLURM_CONF lies qos.txt, what ``sacctmgr -P show qos`` printed. WORKLOAD says what was submitted (id, submit_s,
-qos, nodes, gpus_per_node, run_s, limit_min), each REPLAY what a real Slurm made of it (id, attempt, submit, start, end,
-state). The simulator is fed the submit times of each replay, and judged against that replay; the run-to-run spread is
-the same measure between every two replays. Both are what ``mirage.calibration.fidelity`` says of them. How much longer
-than its command a job takes on that machine (--launch-s) is no property of Slurm: it is measured on the replays;
---turnover-s, what a node needs between two jobs, is to be chosen on other replays than it is judged on. A simulation is
-one draw, as a replay is: a job that is submitted a second later may wait for minutes, and so may all if Slurm's loops
-come round at other seconds. --draws tells the mean of many, each with jobs a little later and loops at another time.
+The folder of SLURM_CONF also has qos.txt, the output of ``sacctmgr -P show qos``. WORKLOAD has the submissions (id,
+submit_s, qos, nodes, gpus_per_node, run_s, limit_min), each REPLAY the result of a real Slurm (id, attempt, submit,
+start, end, state). The simulator gets the submit times of each replay, and is compared with that replay; the run-to-run
+spread is the same measure between every two replays. Both are measures of ``mirage.calibration.fidelity``.
+
+The time that a job takes in addition to its command on that machine (--launch-s) is no property of Slurm: it is
+measured on the replays. Choose --turnover-s, the time that a node needs between two jobs, on other replays than you
+report. A simulation is one draw, as a replay is: a job that is submitted a second later may wait for minutes, and so
+may all jobs if Slurm's loops run at other seconds. --draws gives the mean of many simulations, each with slightly later
+jobs and loops at another time.
 """
 
 from __future__ import annotations

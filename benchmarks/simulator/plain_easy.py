@@ -1,7 +1,7 @@
 """EASY backfill in plain Python: the reference that ``simulator.py`` compares with.
 
-Written as well as the language allows: a heap of true ends, running jobs sorted by the end of their limit, and the same
-rule that spares our own the work when nothing has ended. It knows one pool of processors and nothing else.
+A heap of true ends, running jobs sorted by the end of their limit, and the same shortcut as ours: nothing is computed
+if no job has ended. It has one pool of processors and no other feature.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
     python benchmarks/simulator/replay_slurm.py w60.csv w60.1.csv --speed 60 --scheduler bf_interval=30,bf_continue,\
 bf_max_job_test=500,bf_window=2880 --cred-expire 120 --kill-wait 30 --kept w60
 
-The workload says what is submitted and when (id, submit_s, qos, nodes, gpus_per_node, run_s, limit_min); the answer has
-a row for every attempt to run a job (id, attempt, qos, state, submit, start, end, nodes), seconds since the beginning,
-from accounting. ``--kept`` leaves slurm.conf and qos.txt behind, for ``fidelity.py``, which compares the simulator with
-replays and replays with each other.
+The workload has the submissions (id, submit_s, qos, nodes, gpus_per_node, run_s, limit_min); the result has a row for
+every attempt to run a job (id, attempt, qos, state, submit, start, end, nodes), seconds since the beginning, from
+accounting. ``--kept`` writes slurm.conf and qos.txt, for ``fidelity.py``, which compares the simulator with replays and
+replays with each other.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python benchmarks/simulator/simulator.py            # about three minutes
     python benchmarks/simulator/simulator.py --quick    # a smoke run: everything once, on less
 
-Processor time is measured, not wall-clock time, and the best of several runs counts: both keep out what else the
-machine is doing. Results go to ``benchmarks/results/simulator.json`` as well.
+Processor time is measured, not wall-clock time, and the best of several runs counts: this removes most effects of other
+processes of the machine. Results go to ``benchmarks/results/simulator.json`` as well.
 """
 
 from __future__ import annotations

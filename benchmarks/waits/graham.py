@@ -1,12 +1,12 @@
 """The jobs that waited on DRAC Graham at noon, May and June 2021, as a sample of waits.
 
-Source: mila-iqia/slurm-queue-time-pred (MIT), ``graham_on_submit_days.parquet``: the jobs that were pending at the
-poll of the day on which they were submitted. The wait counts from the poll to the start. What a poll cannot know is
-left out: run times and allocations of the job, its end, its priority (of a later moment), and the columns
+Source: mila-iqia/slurm-queue-time-pred (MIT), ``graham_on_submit_days.parquet``: the jobs that were pending at the poll
+of the day on which they were submitted. The wait counts from the poll to the start. Columns that are unknown at the
+poll are left out: run times and allocations of the job, its end, its priority (of a later moment), and the columns
 ``q_*_run_hours``, which are the true run times of jobs that have not started.
 
-What is added is known at the poll too: how many jobs of the same user, partition or request the poll shows, and how
-those of earlier polls fared: waits of those that had started, ages of those that had not.
+Columns that are known at the poll are added: the number of jobs of the same user, partition or request in the poll, and
+the outcome of those in earlier polls: waits of those that had started, ages of those that had not.
 """
 
 from __future__ import annotations

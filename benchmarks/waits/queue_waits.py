@@ -2,10 +2,10 @@
 
     python benchmarks/waits/queue_waits.py -o queue-waits.json
 
-The days are split in the order of time: what was chosen, was chosen on the first 80 %; the table is made on the last
-20 % (18 to 30 June 2021). Ours is a stream: trees grown every other day, calibration every day, from waits that had
-ended by the poll and the ages of those that had not. Coverage by month is that of the stream from 17 May on. Beside
-coverage by class stands what a forecast that is right by class could be expected to show (`shared_fates`).
+The days are split in the order of time: all choices were made on the first 80 %; the table is made on the last 20 % (18
+to 30 June 2021). Ours is a stream: trees are grown every other day and calibrated every day, from waits that had ended
+by the poll and the ages of those that had not. Coverage by month is that of the stream from 17 May on. The table of
+coverage by class also has the coverage that a forecast which is right by class could have (`shared_fates`).
 """
 
 from __future__ import annotations

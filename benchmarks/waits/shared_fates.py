@@ -1,10 +1,10 @@
 """Expected coverage by class where jobs of one poll share a fate.
 
-The places of the waits among their promised quantiles are ranked within each class, so that in each class every
-interval holds exactly what it promises over all polls: a forecast that is right by class, whose errors are tied
-together as ours are. Polls are then drawn with replacement, and coverage is counted as in the tables. Polls are drawn
-as if one told nothing of the next, and which waits are told apart is not altered: a forecast that foresaw more of the
-fates that jobs share could do better, as could one that makes up for yesterday.
+The ranks of the waits among their promised quantiles are ranked again within each class, so that each interval covers
+exactly its promised share of each class over all polls: a forecast that is right by class, with errors as correlated as
+ours. Then polls are drawn with replacement, and coverage is counted as in the tables. Polls are drawn as independent,
+and the order of the forecasts is not changed: a forecast that predicts more of the common causes could do better, and
+so could one that corrects its errors of the day before.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python benchmarks/waits/trace_waits.py --timezone America/Chicago ls6-a100.log.gz -o trace-waits.json
 
-The last fifth of the time is predicted as a stream, as `mirage train predict` does for its card, beside the median and
-the quantiles of the waits of the last seven days that were known at each submission.
+The last fifth of the time is predicted as a stream, as `mirage train predict` does for its card. The references are the
+median and the quantiles of the waits of the last seven days that were known at each submission.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """TROUT's two networks, with its published layers and settings, on Graham's columns.
 
-A classifier says whether a job waits over 10 minutes, a second network how many minutes those wait. Layers 64, 48 and
-32 wide with batch normalisation, ELU and dropout, smooth L1 loss of the minutes, Adam, 50 epochs of batches of 64.
-What differs: the inputs are Graham's columns, of which log1p is taken as there, not its 33 of Anvil; its oversampling,
-which stood before the split into training and validation and so put copies of one job on both sides, is a weight in
-the loss; the classifier, of which no layers are on record here, has those of the regression. Needs PyTorch.
+A classifier predicts whether a job waits over 10 minutes; a second network predicts the minutes of those that do.
+Layers 64, 48 and 32 wide with batch normalisation, ELU and dropout, smooth L1 loss of the minutes, Adam, 50 epochs of
+batches of 64. There are three differences. The inputs are Graham's columns, with log1p as published, not the 33 inputs
+of Anvil. Oversampling is a weight in the loss: the published one came before the split into training and validation,
+and so had copies of one job on both sides. The classifier has the layers of the regression, because its own are not
+published. Needs PyTorch.
 """
 
 from __future__ import annotations

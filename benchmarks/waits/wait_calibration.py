@@ -3,8 +3,8 @@
     python benchmarks/waits/wait_calibration.py
     python benchmarks/waits/wait_calibration.py --together 1 --others 1000 --rate 0.1
 
-The stream of `queue_waits`, from 17 May on, ends on 17 June: no forecast of the last days is made. The days to 7 June
-and the ten after that are told apart, so that a gain on both can be asked for.
+The stream of `queue_waits`, from 17 May on, ends on 17 June: the last days are not forecast. The days up to 7 June and
+the ten days after it are reported apart, so that a setting can be required to be better on both.
 """
 
 from __future__ import annotations

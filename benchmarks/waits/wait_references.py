@@ -1,7 +1,7 @@
 """Other methods to predict the waits of Graham: rules, ridge, trees, TROUT, QBETS.
 
-Those that are trained once learn from all waits of the first 80 % of the days, as was published, also from waits that
-ended later; the rolling ones only from what was known at each poll.
+Methods that are trained once learn from all waits of the first 80 % of the days, as published, also from waits that
+ended later. Rolling methods use only what was known at each poll.
 """
 
 from __future__ import annotations
