@@ -223,8 +223,8 @@ LIMITED = WITH_ACCOUNTS | {"accountingstorageenforce": "associations,limits,qos"
             "a held link keeps its priority",
             "only loses its turn",
         ),
-        (LIMITED, "22.05.8", None, "warn", "age begins anew", "AccountingStorageEnforce=associations,limits,qos: "),
-        (LIMITED, "22.05.8", ("assoc x ada MaxJobsAccrue=2",), "warn", "anew", "ada MaxJobsAccrue=2"),
+        (LIMITED, "22.05.8", None, "warn", "age starts again", "AccountingStorageEnforce=associations,limits,qos: "),
+        (LIMITED, "22.05.8", ("assoc x ada MaxJobsAccrue=2",), "warn", "starts again", "ada MaxJobsAccrue=2"),
         (
             LIMITED | {"priorityflags": "accrue_always"},
             "22.05.8",

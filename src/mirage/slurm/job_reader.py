@@ -29,7 +29,7 @@ _WORDS = """
 """
 _SET_BY_SLURM = frozenset(_WORDS.split())
 _OF_SBATCH = ("SLURM_CONF", "SLURM_UMASK", "SLURM_CLUSTERS")
-"""Variables of Slurm that sbatch itself reads; slurmd sets the others anew for each job."""
+"""Variables of Slurm that sbatch itself reads; slurmd sets the others for each job."""
 
 _READS_PROC = r"""
 for p in /proc/[0-9]*; do

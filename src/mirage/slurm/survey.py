@@ -156,7 +156,7 @@ def _revisions(slurm: SlurmClient, version: Version, options: Mapping[str, str])
         return Finding(OK, what, "held jobs gain age here, ACCRUE_ALWAYS", "so holding a link again costs no age")
     enforced = options.get("accountingstorageenforce", "").lower()
     if _ENFORCES_LIMITS & {word.strip() for word in enforced.split(",")}:
-        value = f"age begins anew when a held link is released, as limits are enforced (measured on {MEASURED})"
+        value = f"age starts again when a held link is released, as limits are enforced (measured on {MEASURED})"
         limits = f"limits on jobs that gain age: {_accrual_limits(slurm, options)}"
         return Finding(WARN, what, value, f"AccountingStorageEnforce={enforced}: holds relies on no age here; {limits}")
     measured = version[:2] == MEASURED[:2]

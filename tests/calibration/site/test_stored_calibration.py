@@ -89,7 +89,7 @@ def test_figures_that_are_not_defined_are_none(place: CalibrationFiles) -> None:
 )
 def test_another_file_in_its_place_is_named_with_what_to_do(place: CalibrationFiles, text: str, message: str) -> None:
     place.file.write_text(text)
-    with pytest.raises(ConfigurationError, match=f"{message}.*make it anew: mirage calibrate --site"):
+    with pytest.raises(ConfigurationError, match=f"{message}.*make it again: mirage calibrate --site"):
         read_stored_calibration(place)
     found = calibration_finding(place, MADE_S)
     assert (found.level, found.value) == ("warn", "cannot be read")

@@ -50,7 +50,7 @@ def test_doctor_lists_them(files: CalibrationFiles) -> None:
 @pytest.mark.parametrize("text", ["[]", "{}", '{"cluster": "vega@ctl9:6817", "choices": []}', "no JSON", "\xff"])
 def test_a_file_that_is_something_else_is_reported_and_replaced(files: CalibrationFiles, text: str) -> None:
     files.choices.write_text(text)
-    with pytest.raises(ConfigurationError, match=r"polaris.*make it anew: mirage calibrate --site"):
+    with pytest.raises(ConfigurationError, match=r"polaris.*make it again: mirage calibrate --site"):
         read_choices(files)
     (finding,) = choice_findings(files)
     assert (finding.level, finding.what, finding.value) == ("warn", "auto", "cannot be read")

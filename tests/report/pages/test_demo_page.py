@@ -40,7 +40,7 @@ def test_the_table_compares_the_policies() -> None:
     ]
     assert [[row[2], row[4]] for row in classes(PAGE)[:3]] == [["n gap", "n good"], *[["n gap", "n overlap"]] * 2]
     assert decisions[:2] == [
-        ["time", "link", "left", "median wait", "95 % wait", "cost now", "cost later", "says", "because"],
+        ["time", "link", "left", "median wait", "95 % wait", "cost now", "cost later", "decision", "because"],
         ["Oct 4 08:00", "1", "1-16:00:00", "08:00:00", "16:00:00", "6.00", "0.00", "wait", "because"],
     ]
     assert decisions[36] == [

@@ -191,7 +191,7 @@ def test_the_demonstration() -> None:
         "limits by similar jobs, new jobs from the recent past. The next link is submitted when waiting one more step "
         "is expected to cost more than submitting now.",
         "> All 4 decisions of auto for links of 8 nodes",
-        "| time | link | left | median wait | 95 % wait | cost now | cost later | says | because",
+        "| time | link | left | median wait | 95 % wait | cost now | cost later | decision | because",
         "| Oct 5 18:00 | 1 | 06:00:00 | 06:00:00 | 12:00:00 | 0.33 | 5.67 | wait | because",
         "| Oct 5 19:00 | 1 | 05:00:00 | 07:00:00 | 14:00:00 | 0.17 | 5.83 | <good>submit | because",
         "| Oct 6 05:00 | 2 | 1-16:00:00 | 08:00:00 | 16:00:00 | 6.00 | 0.00 | wait | because",

@@ -268,7 +268,7 @@ def test_a_workload_file_word_for_word() -> None:
         "; TimeZone: 0",
         "; TimeZoneString: UTC",
         "; Note: a processor is one node",
-        "; Note: jobs are numbered anew, in the order of the source",
+        "; Note: jobs are numbered again, in the order of the source",
         "; Note: user 1 is ada",
         r"; Note: user 2 is bob\nx",
         "; Note: account 1 is lab",

@@ -135,7 +135,7 @@ def read_stored_calibration(files: CalibrationFiles) -> StoredCalibration | None
         raise ConfigurationError(f"{files.file} is no calibration of a site ({error}); {_AGAIN}") from error
 
 
-_AGAIN = "make it anew: mirage calibrate --site"
+_AGAIN = "make it again: mirage calibrate --site"
 
 
 def attempt_words(attempt: CalibrationAttempt | None, now_s: float) -> str:

@@ -11,7 +11,7 @@ from mirage.calibration.site.calibration_files import CalibrationFiles
 from mirage.errors import ConfigurationError
 from mirage.policy.policy_choice import PolicyChoice
 
-_AGAIN = "make it anew: mirage calibrate --site"
+_AGAIN = "make it again: mirage calibrate --site"
 
 
 def read_choices(files: CalibrationFiles) -> tuple[PolicyChoice, ...]:

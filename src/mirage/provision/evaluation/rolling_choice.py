@@ -1,7 +1,7 @@
 """Choice of a policy by rolling origin: the best in the hand-overs known so far.
 
 The choice begins with a default and changes only where another policy was better beyond doubt in a paired test. It is
-made anew every week, as on a real site, from the hand-overs that were over by then.
+made again every week, as on a real site, from the hand-overs that were over by then.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def _why_section(demo: Demonstration) -> str:
 
 def _log(run: ChainRun) -> str:
     names = ("wait_p50_s", "wait_p95_s", "cost_now", "cost_later")
-    columns = ("time", "link", "left", "median wait", "95 % wait", "cost now", "cost later", "says", "because")
+    columns = ("time", "link", "left", "median wait", "95 % wait", "cost now", "cost later", "decision", "because")
     rows: list[list[Cell]] = []
     for d in run.decisions:
         shown = ["" if n not in d.estimate else _shown(n, d.estimate[n]) for n in names]

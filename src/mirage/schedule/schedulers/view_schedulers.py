@@ -44,7 +44,7 @@ ELASTIC_SCHEDULERS = frozenset({"aryl", "aryl-plus", *REMEMBERING})
 class ViewDecider:
     """A scheduler for the successive views of one cluster.
 
-    Most schedulers are made anew for each view, and a plan depends on the view alone. Those of ``REMEMBERING`` learn
+    Most schedulers are made for each view, and a plan depends on the view alone. Those of ``REMEMBERING`` learn
     from all views: equal successions of views give equal plans.
 
     Args:

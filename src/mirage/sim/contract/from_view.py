@@ -144,7 +144,7 @@ def revive(
     """Arrays of a simulation in the state of a view.
 
     Slots are dense: the pending jobs in queue order, then the running ones, so that a caller can set each run time.
-    Nodes of running jobs are chosen anew where jobs share nodes: a view does not contain the placement.
+    Nodes of running jobs are chosen again where jobs share nodes: a view does not contain the placement.
 
     Args:
         arrivals: Capacity of ``world.jobs`` for jobs yet to be submitted; all initially at ``NEVER_S``.

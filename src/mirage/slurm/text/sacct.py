@@ -41,7 +41,7 @@ def command(since_s: int, everybody: bool, fields: tuple[str, ...], mark: str = 
         since_s: The time.
         everybody: Whether for jobs of all users.
         fields: The columns.
-        mark: Ends every delimiter. It is drawn anew for each call, so no user can have written it into a comment to
+        mark: Ends every delimiter. It is drawn for each call, so no user can have written it into a comment to
             imitate a row.
     """
     users = ("--allusers",) if everybody else ()

@@ -28,7 +28,7 @@ def command(mark: str = "") -> tuple[str, ...]:
     """The command that requests every job.
 
     Args:
-        mark: Ends every separator. It is drawn anew for each call, so no user can have written it into a comment to
+        mark: Ends every separator. It is drawn for each call, so no user can have written it into a comment to
             imitate a job.
     """
     fields = ",".join(f"{name}:{RECORD if name == FIELDS[-1] else FIELD}{mark}" for name in FIELDS)

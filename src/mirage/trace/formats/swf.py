@@ -418,7 +418,7 @@ def _job_numbers(table: JobTable, header: list[str]) -> Ints:
     identifiers = table.job_id.tolist()
     if all(_INTEGER.fullmatch(identifier) for identifier in identifiers):
         return np.array(identifiers, dtype=np.int64)
-    header.append("Note: jobs are numbered anew, in the order of the source")
+    header.append("Note: jobs are numbered again, in the order of the source")
     return np.arange(1, len(table) + 1)
 
 

@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_read_is_a_warning_to_predict(
     place.file.write_text("no toml [")
     assert main(["predict", "-t", "60"]) == 0
     assert "mirage: warning: " in (printed := capsys.readouterr().err)
-    assert "make it anew: mirage calibrate --site" in printed
+    assert "make it again: mirage calibrate --site" in printed
 
 
 def test_a_refusal_is_noted_for_doctor_and_retains_the_last_file(

@@ -53,7 +53,7 @@ _ENOUGH = 0.9
 """Part of the limit after which the solver is not called again; its clock counts whole seconds."""
 
 _MOST_TIMES = 2
-"""Most calls of the solver while other processes use the processor; each begins anew."""
+"""Most calls of the solver while other processes use the processor; each starts again."""
 
 
 Unproven = Callable[[int, Tree], None]
