@@ -51,6 +51,8 @@ def test_a_state_of_accounting(word: str, state: JobState, known: bool) -> None:
         (JobState.PENDING, (100, 200, 0), None, (MISSING, MISSING)),
         (JobState.CANCELLED, (200, 200, 0), "None assigned", (MISSING, 200)),
         (JobState.CANCELLED, (200, 200, 0), " ", (MISSING, 200)),
+        (JobState.DEADLINE, (200, 200, 0), "None assigned", (MISSING, 200)),
+        (JobState.DEADLINE, (100, 200, 100), "n1", (100, 200)),
         (JobState.CANCELLED, (0, 200, 0), "", (MISSING, 200)),
         (JobState.CANCELLED, (200, 200, -1), "", (MISSING, 200)),
         (JobState.CANCELLED, (199, 200, 1), "None assigned", (199, 200)),
@@ -66,5 +68,5 @@ def test_the_life_of_an_attempt(
 ) -> None:
     notes: Counter[str] = Counter()
     assert true_lifetime_s(state, *shown, hosts, notes) == expected
-    never = state is JobState.CANCELLED and expected[0] == MISSING != shown[0]
+    never = state in (JobState.CANCELLED, JobState.DEADLINE) and expected[0] == MISSING != shown[0]
     assert notes == ({NEVER_STARTED: 1} if never else {})

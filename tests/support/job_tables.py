@@ -44,8 +44,10 @@ def workloads(draw: st.DrawFn) -> JobTable:
         return np.array(draw(st.lists(values, min_size=n, max_size=n, unique=unique)), dtype=np.int64)
 
     submit_s, wait_s, run_s, size = column(NUMBERS), column(OPTIONAL), column(OPTIONAL), column(OPTIONAL)
-    start_s = np.where(wait_s >= 0, submit_s + wait_s, MISSING)
     states = (JobState.COMPLETED, JobState.CANCELLED, JobState.FAILED, JobState.UNKNOWN)
+    state = column(st.sampled_from([int(state) for state in states]))
+    never = (state == JobState.CANCELLED) & (run_s == 0) & (size <= 0)
+    start_s = np.where((wait_s >= 0) & ~never, submit_s + wait_s, MISSING)
     label = st.one_of(st.just(""), NUMBERS.map(str))
     names = {name: draw(st.lists(label, min_size=n, max_size=n)) for name in LABEL_COLUMNS if name != "dependency"}
     return JobTable.build(
@@ -57,7 +59,7 @@ def workloads(draw: st.DrawFn) -> JobTable:
         limit_s=column(OPTIONAL),
         nodes=size,
         cpus=size,
-        state=column(st.sampled_from([int(state) for state in states])),
+        state=state,
         dependency=draw(st.lists(st.sampled_from(["", "afterany:5", "afterany:77"]), min_size=n, max_size=n)),
         **names,
     )

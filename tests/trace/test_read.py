@@ -78,10 +78,19 @@ def test_swf_is_known_without_comments_and_json_as_a_bare_list():
     assert detect_format(b"a|b\n", "x", has_fields=True) == "sacct"
 
 
-@pytest.mark.parametrize("content", [b"Dear all,\nplease", b"1 2 3\n", b"[1, 2]", b"JobID JobName\n----- ----\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"Dear all,\nplease",
+        b"1 2 3\n",
+        b"[1, 2]",
+        b"JobID JobName\n----- ----\n",
+        b"Owner Acct" + b" Name" * 16 + b"\nada physics" + b" 1" * 16,
+    ],
+)
 def test_content_that_is_no_trace(tmp_path, content):
     (tmp_path / "x").write_bytes(content)
-    with pytest.raises(TraceError, match=r"x:1: looks like none of the known formats .*sacct -P"):
+    with pytest.raises(TraceError, match=r"x:1: '.*' looks like none of the known formats .*sacct -P"):
         read_trace(tmp_path / "x")
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from mirage.job_state import MISSING, UNFINISHED, JobState
 from mirage.slurm_words.absent import is_absent
 
-NEVER_STARTED = "job cancelled while it was pending (no start, whatever sacct shows)"
+NEVER_STARTED = "job that ended while it was pending (no start, whatever sacct shows)"
 UNHEARD_STATE = "row in a state that is not one of Slurm's base states (read as UNKNOWN)"
 
 ALIVE = UNFINISHED | {JobState.REQUEUED, JobState.UNKNOWN}
@@ -54,9 +54,9 @@ def is_completing(text: str) -> bool:
 def cancelled_while_pending(
     state: JobState, start_s: int, end_s: int, elapsed_s: int = MISSING, hosts: str | None = None
 ) -> bool:
-    """Whether a job was cancelled before it started.
+    """Whether a job was cancelled, or ended by its deadline, before it started.
 
-    Accounting then shows the time of the cancellation as its start. Such a job ran for no time and on no host; where
+    Accounting then shows this time as its start. Such a job ran for no time and on no host; where
     the hosts are not known, an equal start and end decide.
 
     Args:
@@ -66,7 +66,7 @@ def cancelled_while_pending(
         elapsed_s: As shown; ``MISSING`` where it was not requested.
         hosts: The node list; ``None`` where it was not requested.
     """
-    if state is not JobState.CANCELLED or start_s < 0 or elapsed_s > 0:
+    if state not in (JobState.CANCELLED, JobState.DEADLINE) or start_s < 0 or elapsed_s > 0:
         return False
     return start_s == end_s if hosts is None else is_absent(hosts)
 

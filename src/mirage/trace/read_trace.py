@@ -297,7 +297,8 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
     if foreign:
         return foreign[0]
     raise UnknownFormat(
-        f"{path}:1: looks like none of the known formats ({', '.join(known_formats())}); {_hint(lines, first)}"
+        f"{path}:1: {shown(lines[0].strip()) if lines else 'it'} looks like none of the known formats "
+        f"({', '.join(known_formats())}); {_hint(lines, first)}"
     )
 
 
@@ -330,14 +331,15 @@ def _beginnings() -> Iterator[tuple[str, bytes]]:
 def _is_swf(lines: Sequence[str]) -> bool:
     """Whether the first line is a row of SWF, after comments and a line of column names."""
     rows = [line for line in lines if not line.lstrip().startswith(";")]
-    first = rows[1:2] if rows and is_heading(rows[0]) else rows[:1]
-    return bool(first) and _is_swf_row(first[0].split())
+    if rows and is_heading(rows[0]):
+        return len(rows) > 1 and _is_swf_row(rows[1].split(), FIELDS)
+    return bool(rows) and _is_swf_row(rows[0].split(), FIELDS // 2 + 1)
 
 
-def _is_swf_row(words: Sequence[str]) -> bool:
-    """Whether a line has the fields of SWF and most of them are numbers.
+def _is_swf_row(words: Sequence[str], fewest: int) -> bool:
+    """Whether a line has the fields of SWF, and enough of them are numbers.
 
     The reader reports a bad word.
     """
     numbers = sum(re.fullmatch(r"[-+]?\d+(\.\d+)?", word) is not None for word in words[:FIELDS])
-    return FIELDS <= len(words) <= MOST_FIELDS and 2 * numbers > FIELDS
+    return FIELDS <= len(words) <= MOST_FIELDS and numbers >= fewest

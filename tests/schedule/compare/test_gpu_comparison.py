@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from mirage.errors import ConfigurationError, ContractBroken, MirageError, SlurmError, UnknownName
+from mirage.errors import ConfigurationError, ContractBroken, MirageError, SlurmError, TraceError, UnknownName
 from mirage.schedule.compare.gpu_comparison import FILE, compare, trial_keys
 from mirage.schedule.compare.gpu_comparison_row import MEAN, GpuComparisonRow, mean_rows, policy_times_ms
 from mirage.schedule.compare.gpu_trial import WARM_UP_DECISIONS, GpuSetting, GpuTrial, begin
@@ -262,7 +262,7 @@ def test_what_cannot_be_compared_is_refused(workloads: list[str], tmp_path: Path
         compare([], ["fifo"], ONE_GPU)
     with pytest.raises(UnknownName, match="unknown GPU scheduler 'fife'. Did you mean 'fifo'"):  # noqa: RUF043
         compare(workloads, ["fife"], ONE_GPU)
-    with pytest.raises(ConfigurationError, match=r"gone\.csv: cannot be read"):
+    with pytest.raises(TraceError, match=r"gone\.csv: cannot be read"):
         compare([str(tmp_path / "gone.csv")], ["fifo"], ONE_GPU)
     with pytest.raises(ConfigurationError, match=r"gone\.csv: cannot be read"):
         compare([str(tmp_path / "gone.csv")], ["fifo"], ONE_GPU, resume_folder=tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import math
 from pathlib import Path
 
@@ -39,6 +40,14 @@ def test_every_column_is_read_and_jobs_are_in_order_of_submission(tmp_path: Path
 
 def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
     assert _read(tmp_path / "g.csv", "\ufeffjob_id,submit_s,run_s,gpus\nx,0,900,3\n").name == ("x",)
+
+
+@pytest.mark.parametrize("name", ["g.csv", "gangs", "g.csv.xz"])
+def test_gangs_are_recognised_by_a_quoted_header_under_any_name(tmp_path: Path, name: str) -> None:
+    text = '"job_id","submit_s","run_s","gpus"\n"x",0,900,3\n'
+    path = tmp_path / name
+    path.write_bytes(lzma.compress(text.encode()) if name.endswith("xz") else text.encode())
+    assert read_workload(path, CLUSTER, no_profiles(CLUSTER)).jobs.name == ("x",)
 
 
 def test_four_columns_suffice_and_epochs_give_the_checkpoints(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def read(target: str, unit: str, cell: str, zone: str = "UTC") -> tuple[Value, i
         ("", "2021-05-01T07:00:00-0500", NOON_S, 0),
         ("%d.%m.%Y %H:%M", "01.05.2021 12:00", NOON_S, 1),
         ("%d.%m.%Y %H:%M %z", "01.05.2021 14:00 +0200", NOON_S, 0),
-        *(("", cell, MISSING, 0) for cell in ("", "N/A", "Unknown", "NaT", "None", "-1", " ")),
+        *(("", cell, MISSING, 0) for cell in ("", "N/A", "Unknown", "NaT", "NaN", "NA", "None", "-1", " ")),
         ("%d.%m.%Y", "", MISSING, 0),
     ],
 )
@@ -128,6 +128,9 @@ def test_counts_states_and_names(target: str, unit: str, cell: str, expected: Va
         ("nodes", "", "four", "not a count"),
         ("nodes", "", "-2", "negative number"),
         ("job_id", "", " ", "no job id"),
+        ("gpus", "tres", "gres:gpu:2", "not a list of resources: 'gres:gpu:2'; expected the form cpu=8"),
+        ("gpus", "tres", "4", "not a list of resources"),
+        ("cpus", "tres", "1=8,2=4096,1001=2", "not a list of resources"),
     ],
 )
 def test_what_is_no_value(target: str, unit: str, cell: str, words: str) -> None:

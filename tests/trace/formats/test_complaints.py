@@ -186,7 +186,8 @@ def test_content_of_no_known_format(tmp_path: Path, text: str, hint: str) -> Non
     with pytest.raises(UnknownFormat) as refused:
         read_trace(path)
     known = "csv, mirage-log, parquet, pbs, sacct, sacct-json, schedule, swf"
-    assert str(refused.value) == f"{path}:1: looks like none of the known formats ({known}); {hint}"
+    line = text.partition("\n")[0]
+    assert str(refused.value) == f"{path}:1: {line!r} looks like none of the known formats ({known}); {hint}"
 
 
 def test_what_the_caller_names_wrongly(tmp_path: Path) -> None:

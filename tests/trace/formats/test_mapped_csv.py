@@ -143,7 +143,7 @@ def test_jobs_that_have_not_run_have_no_start_and_no_end(tmp_path: Path) -> None
     assert (trace.table.start_s - NOON_S).tolist() == [MISSING - NOON_S, 0, MISSING - NOON_S, MISSING - NOON_S, 0]
     assert trace.table.run_s.tolist() == [MISSING, MISSING, MISSING, MISSING, 9]
     assert trace.report.notes == {
-        "job cancelled while it was pending (no start, whatever sacct shows)": 1,
+        "job that ended while it was pending (no start, whatever sacct shows)": 1,
         "row in a state that is not one of Slurm's base states (read as UNKNOWN)": 1,
     }
     early = read([["t", "b", "e"], ["0", "0", "10"]], tmp_path, "submit_s=t,start_s=b,end_s=e").table

@@ -117,6 +117,32 @@ def test_a_document_that_breaks_off_gives_what_came_before(tmp_path):
     assert trace.report.accounted == trace.report.lines
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+def test_joined_documents_are_read_as_one(tmp_path, indent):
+    documents = [
+        {"meta": {"a": [1]}, "jobs": [job(), job(job_id=13)], "errors": []}, {"jobs": []}, [job(job_id=14)],
+        {"jobs": [job(job_id=15)]},
+    ]  # fmt: skip
+    path = tmp_path / "joined.json"
+    path.write_text("\n".join(json.dumps(one, indent=indent) for one in documents) + "\n")
+    trace = read_trace(path)
+    assert trace.table.job_id.tolist() == ["12", "13", "14", "15"]
+    assert trace.report.accounted == trace.report.lines
+    path.write_text(f"{path.read_text()}what follows")
+    with pytest.raises(TraceError, match=r"joined\.json:\d+: "):
+        read_trace(path)
+
+
+@pytest.mark.parametrize(
+    ("limit", "limit_s"), [(10, 600), (None, UNLIMITED_S), (wrapped(0, infinite=True), UNLIMITED_S)]
+)
+def test_limits(read, limit, limit_s):
+    times = job()["time"]
+    assert read(job(time=times | {"limit": limit})).table.limit_s.tolist() == [limit_s]
+    del times["limit"]
+    assert read(job(time=times)).table.limit_s.tolist() == [MISSING]
+
+
 def test_a_document_without_jobs(tmp_path):
     path = tmp_path / "other.json"
     path.write_text('{"meta": {"jobs": []}, "nodes": []}')

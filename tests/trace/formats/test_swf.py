@@ -45,6 +45,19 @@ def test_missing_values(read):
     assert (table.nodes[0], table.limit_s[0], table.user.values()) == (4, MISSING, [""])
 
 
+def test_a_job_that_was_cancelled_before_its_start_never_started(read):
+    trace = read("1 10 5000 0 -1 -1 -1 4 200 -1 5 1" + " -1" * 6, "2 10 5000 0 4 -1 -1 4 200 -1 5 1" + " -1" * 6)
+    assert trace.table.start_s.tolist() == [MISSING, 5010]
+    assert list(trace.report.notes.values()) == [1]
+
+
+def test_joined_traces_that_begin_at_different_times_are_refused(read):
+    with pytest.raises(TraceError, match=r"log\.swf:1: it is joined of traces .*1000, 2000\); convert each one"):
+        read("; UnixStartTime: 1000", GOOD, "; UnixStartTime: 2000", OTHER)
+    table = read("; UnixStartTime: 1000", GOOD, "; UnixStartTime: 1000", OTHER).table
+    assert table.submit_s.tolist() == [1100, 1100]
+
+
 def test_the_header_moves_times(read):
     trace = read("; UnixStartTime: 1000", ";  MaxNodes: 128 (of them 2 big)", ";Note: one", ";Note: two", "", GOOD)
     assert (trace.table.submit_s[0], trace.table.end_s[0]) == (1100, 1180)

@@ -88,3 +88,17 @@ def test_a_parquet_file_of_others_is_read_as_a_csv_is(tmp_path: Path) -> None:
         JobState.CANCELLED, JobState.COMPLETED, JobState.UNKNOWN, JobState.UNKNOWN,
     ]  # fmt: skip
     assert list(trace.report.notes.values()) == [1, 1], "the state that nobody knows, and the id that comes twice"
+
+
+def test_durations_and_times_of_parquet_are_read_in_seconds(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the extra parquet is not installed")
+    arrow = pytest.importorskip("pyarrow")
+    columns = {
+        "job_id": ["1"],
+        "submit_s": arrow.array([1_700_000_000_500], arrow.timestamp("ms", "UTC")),
+        "elapsed_s": arrow.array([3_600_000], arrow.duration("ms")),
+        "limit_s": arrow.array([7_200_000_000], arrow.duration("us")),
+    }
+    parquet.write_table(arrow.table(columns), tmp_path / "jobs.parquet")
+    table = read_trace(tmp_path / "jobs.parquet").table
+    assert (table.submit_s[0], table.elapsed_s[0], table.limit_s[0]) == (1_700_000_000, 3_600, 7_200)

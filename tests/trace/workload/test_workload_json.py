@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from pathlib import Path
 
 import pytest
 
 from mirage.errors import TraceError
-from mirage.trace.workload.workload_json import builtin_model, model_to_json, read_model
+from mirage.trace.workload.workload_json import builtin_model, is_model_file, model_to_json, read_model
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,20 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, content: bytes, mes
     with pytest.raises(TraceError) as refused:
         read_model(tmp_path / "m.json")
     assert str(refused.value).startswith(f"{tmp_path}/m.json{message}")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        model_to_json(builtin_model("lonestar6-like")),
+        json.dumps(json.loads(model_to_json(builtin_model("lonestar6-like"))), sort_keys=True, separators=(",", ":")),
+    ],
+)
+@pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
+def test_a_model_in_another_form_of_json_is_one(tmp_path: Path, content: str, mark: bytes) -> None:
+    (tmp_path / "m.json").write_bytes(mark + content.encode())
+    assert is_model_file(tmp_path / "m.json")
+    assert model_to_json(read_model(tmp_path / "m.json")) == model_to_json(builtin_model("lonestar6-like"))
 
 
 @pytest.mark.parametrize(

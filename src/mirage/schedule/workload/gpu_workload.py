@@ -18,6 +18,8 @@ from mirage.schedule.speeds.profiles import Profiles, no_profiles, read_profiles
 from mirage.schedule.workload import gang_csv, gavel_trace, philly_csv, sia_csv
 from mirage.schedule.workload.gpu_jobs import GpuJobs
 from mirage.schedule.workload.workload_rows import read_text, table_rows
+from mirage.trace.formats.decompress import read_bytes
+from mirage.trace.formats.read_report import ReadTally
 from mirage.trace.read_trace import Trace, read_trace
 from mirage.trace.table import JobTable
 
@@ -112,10 +114,10 @@ def read_workload(
 
 
 def _kind(path: str) -> str:
-    if path == "-" or not path.removesuffix(".gz").endswith((".csv", ".trace", ".txt")):
+    if path == "-":
         return "table"
-    head = read_text(path).split("\n", 1)[0].strip()
-    columns = head.split(",")
+    head = read_bytes(path, ReadTally(path)).split(b"\n", 1)[0].decode("utf-8-sig", errors="replace").strip()
+    columns = [name.strip('"') for name in head.split(",")]
     if set(sia_csv.HEADER) <= set(columns):
         return "sia"
     if set(philly_csv.HEADER) <= set(columns):

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import math
 import os
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -17,6 +14,8 @@ from mirage.array_types import Ints
 from mirage.errors import ConfigurationError, TraceError, UnknownName, reason, shown
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.workload.gpu_jobs import type_mask
+from mirage.trace.formats.decompress import read_bytes
+from mirage.trace.formats.read_report import ReadTally
 
 _LARGEST = 2**53
 """Larger whole numbers are not exact in a float."""
@@ -92,11 +91,10 @@ def row_types(rows: Sequence[WorkloadRow], cluster: GpuCluster) -> Ints:
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a file, decompressed if its name ends in ``.gz``."""
+    """The text of a file, decompressed."""
     try:
-        data = Path(path).read_bytes()
-        return (gzip.decompress(data) if os.fspath(path).endswith(".gz") else data).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        return read_bytes(path, ReadTally(os.fspath(path))).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: cannot be read: {reason(error)}; check the file") from error
 
 

@@ -16,6 +16,7 @@ from mirage.errors import ConfigurationError, LineError
 from mirage.job_state import MISSING
 from mirage.slurm_words.absent import is_absent, text_of
 from mirage.slurm_words.states import is_known_state, job_state
+from mirage.slurm_words.time_limits import is_no_limit
 from mirage.slurm_words.timestamps import LocalClock
 from mirage.slurm_words.tres import memory_mib, tres_count, tres_gpus, tres_memory_mib
 from mirage.slurm_words.unicode import valid_unicode
@@ -50,6 +51,10 @@ _REMEMBERED = 1 << 14
 
 _LARGEST = 10**15
 _NO_LIMIT = ("unlimited", "infinite")
+_EMPTY = frozenset({"nat", "nan", "na", "<na>"})
+"""Words of pandas and R for a missing value."""
+
+_TRES = re.compile(r"[a-z][\w/:.-]*=[^,=]+(,[a-z][\w/:.-]*=[^,=]+)*,?", re.IGNORECASE)
 
 
 def check_unit(target: str, unit: str) -> None:
@@ -102,13 +107,18 @@ def _repetitive(target: str, unit: str) -> ReadCell:
     return _name if target == "name" else text_of
 
 
+def _is_empty(word: str) -> bool:
+    """Whether a cell without blanks around it gives no value."""
+    return is_absent(word) or word.lower() in _EMPTY
+
+
 def _instant(unit_s: float, clock: LocalClock, local: Callable[[], None]) -> ReadCell:
     def read(cell: str) -> int:
         word = cell.strip()
         if word[4:5] != "-":
             if (number := _number(word)) is not None:
                 return _scaled(number, unit_s, cell)
-            if is_absent(word) or word == "NaT":
+            if _is_empty(word):
                 return MISSING
         instant_s = clock.seconds(word)
         if len(word) <= _WITHOUT_ZONE or _ZONE.search(word, 10) is None:
@@ -121,7 +131,7 @@ def _instant(unit_s: float, clock: LocalClock, local: Callable[[], None]) -> Rea
 def _formatted(form: str, clock: LocalClock, local: Callable[[], None]) -> ReadCell:
     def read(cell: str) -> int:
         word = cell.strip()
-        if is_absent(word):
+        if _is_empty(word):
             return MISSING
         try:
             moment = datetime.strptime(word, form)
@@ -140,7 +150,7 @@ def _duration(unit_s: float) -> ReadCell:
         word = cell.strip()
         if (number := _number(word)) is not None:
             return _scaled(number, unit_s, cell)
-        if is_absent(word) or word == "NaT":
+        if word.lower() in _EMPTY or is_no_limit(word):
             return MISSING
         if ":" not in word and word.lower() not in _NO_LIMIT:
             raise LineError("not a duration", repr(cell), "expected a number, or days-hours:minutes:seconds")
@@ -152,7 +162,7 @@ def _duration(unit_s: float) -> ReadCell:
 def _clock_form(cell: str) -> int:
     """Reads a duration as Slurm writes it, or as pandas does: ``3 days 00:00:00``."""
     word = cell.strip()
-    if is_absent(word):
+    if word.lower() in _EMPTY or is_no_limit(word):
         return MISSING
     if found := _DAYS_AND_CLOCK.fullmatch(word):
         word = f"{found[1]}-{found[2]}"
@@ -165,8 +175,10 @@ def _clock_form(cell: str) -> int:
 def _resource(target: str) -> ReadCell:
     def read(cell: str) -> int:
         word = cell.strip()
-        if is_absent(word):
+        if _is_empty(word):
             return MISSING
+        if not _TRES.fullmatch(word):
+            raise LineError("not a list of resources", repr(cell), "expected the form cpu=8,mem=16G,gres/gpu=2")
         if target == "gpus":
             return tres_gpus(word)
         if target == MEMORY:
@@ -181,7 +193,7 @@ def _memory(unit_mib: float) -> ReadCell:
         word = cell.strip()
         if (number := _number(word)) is not None:
             return _scaled(number, unit_mib, cell)
-        if is_absent(word):
+        if _is_empty(word):
             return MISSING
         if (size := memory_mib(word)) == MISSING:
             raise LineError("not a size of memory", repr(cell), "expected a number, or a size as 16G")
@@ -197,7 +209,7 @@ def _count(cell: str) -> int:
         if number != int(number):
             raise LineError("not a count", repr(cell), "expected a whole number")
         return _scaled(number, 1, cell)
-    if is_absent(word):
+    if _is_empty(word):
         return MISSING
     raise LineError("not a count", repr(cell), "expected a whole number")
 

@@ -70,6 +70,10 @@ def _column(column: Any, name: str, tally: ReadTally) -> Any:
     arrow = _pyarrow("pyarrow")
     try:
         if name in INT_COLUMNS and name != "state":
+            if arrow.types.is_duration(column.type):
+                column = column.cast(arrow.duration("s"), safe=False)
+            elif arrow.types.is_timestamp(column.type):
+                column = column.cast(arrow.timestamp("s", column.type.tz), safe=False)
             return column.cast(arrow.int64()).fill_null(MISSING).to_numpy()
         encoded = column.cast(arrow.string()).combine_chunks().dictionary_encode()
         codes = encoded.indices.fill_null(MISSING).to_numpy(zero_copy_only=False).astype(np.int64)

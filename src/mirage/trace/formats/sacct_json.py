@@ -100,7 +100,7 @@ def _record(job: Any, tally: ReadTally) -> JobRecord:
     hosts = _text(job.get("nodes"))
     start_s, end_s = true_lifetime_s(state, start_s, end_s, elapsed_s, hosts, tally.notes)
     nodes, cpus = _nodes(job, hosts), _cpus(job)
-    limit_min = _number(time.get("limit"), infinite=UNLIMITED_S)
+    limit_min = UNLIMITED_S if time.get("limit", 0) is None else _number(time.get("limit"), infinite=UNLIMITED_S)
     return JobRecord(
         job_id=_identifier(job),
         submit_s=submit_s,
@@ -232,8 +232,8 @@ _DECODER = json.JSONDecoder(parse_int=_integer)
 def job_records(text: str, tally: ReadTally) -> Iterator[tuple[int, Any]]:
     """Yields every element of the list of jobs, with the number of its first line.
 
-    The document is either the list itself or an object with the list under ``jobs``. Elements are decoded one by one:
-    if the document is damaged, the elements before the damage are not lost.
+    A document is either the list itself or an object with the list under ``jobs``; several may be joined. Elements are
+    decoded one by one: if a document is damaged, the elements before the damage are not lost.
 
     Args:
         text: The document.
@@ -242,12 +242,16 @@ def job_records(text: str, tally: ReadTally) -> Iterator[tuple[int, Any]]:
     Raises:
         TraceError: The document has no list of jobs; or reading is strict and the document is damaged.
     """
-    position = _list_begin(text, tally)
+    position = _list_begin(text, 0, tally)
     line, counted_to = 1, 0
     while True:
         position = _skip(text, position, _WHITESPACE + ",")
         if text[position : position + 1] == "]":
-            return
+            position = _skip(text, _document_end(text, position + 1), _WHITESPACE)
+            if position == len(text):
+                return
+            position = _list_begin(text, position, tally)
+            continue
         line += text.count("\n", counted_to, position)
         counted_to = position
         try:
@@ -261,9 +265,9 @@ def job_records(text: str, tally: ReadTally) -> Iterator[tuple[int, Any]]:
         yield line, job
 
 
-def _list_begin(text: str, tally: ReadTally) -> int:
-    """Returns the position after the opening bracket of the list of jobs."""
-    position = _skip(text, 0, _WHITESPACE)
+def _list_begin(text: str, position: int, tally: ReadTally) -> int:
+    """Returns the position after the opening bracket of a document's list of jobs."""
+    position = _skip(text, position, _WHITESPACE)
     if text[position : position + 1] == "[":
         return position + 1
     try:
@@ -278,6 +282,17 @@ def _list_begin(text: str, tally: ReadTally) -> int:
         line = text.count("\n", 0, position) + 1
         raise TraceError(f"{tally.path}:{line}: not JSON: {error}; the file is damaged or cut short") from error
     raise TraceError(f'{tally.path}:1: no list "jobs" in this JSON; make it with sacct --json')
+
+
+def _document_end(text: str, position: int) -> int:
+    """Returns the position after a document whose list of jobs has ended; that of the text if the rest is damaged."""
+    try:
+        while text[(position := _skip(text, position, _WHITESPACE))] == ",":
+            _, position = _DECODER.raw_decode(text, _skip(text, position + 1, _WHITESPACE))
+            _, position = _DECODER.raw_decode(text, _skip(text, position, _WHITESPACE + ":"))
+    except (ValueError, IndexError, RecursionError):
+        return len(text)
+    return position + (text[position] == "}")
 
 
 def _skip(text: str, position: int, characters: str) -> int:

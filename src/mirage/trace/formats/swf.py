@@ -32,8 +32,9 @@ from numpy.typing import NDArray
 
 from mirage.array_types import Ints
 from mirage.duration import UNLIMITED_S
-from mirage.errors import LineError, quantity
+from mirage.errors import LineError, TraceError, first_of, quantity
 from mirage.job_state import MISSING, UNFINISHED, JobState
+from mirage.slurm_words.states import NEVER_STARTED
 from mirage.trace.formats.decompress import most_lines, numbered_lines, pieces
 from mirage.trace.formats.plausible_times import without_impossible_times
 from mirage.trace.formats.read_report import ReadTally
@@ -45,6 +46,7 @@ MOST_FIELDS = 30
 """A line with more columns is not SWF."""
 
 PARTIAL_STATUS = (2, 3, 4)
+CANCELLED_STATUS = 5
 LARGEST = 2**40
 """Numbers from here on are mistakes: as seconds they would be 35,000 years. Labels may be larger."""
 
@@ -54,7 +56,7 @@ EXACT_IN_FLOAT = 2**53
 NO_START = "UnixStartTime that is not a time in seconds (the times are read as if the trace began in 1970)"
 WIDER = "row with more than eighteen fields (the first eighteen read)"
 
-STATES = {0: JobState.FAILED, 1: JobState.COMPLETED, 5: JobState.CANCELLED}
+STATES = {0: JobState.FAILED, 1: JobState.COMPLETED, CANCELLED_STATUS: JobState.CANCELLED}
 
 (
     JOB, SUBMIT, WAIT, RUN, ALLOCATED, _CPU_TIME, _MEMORY, REQUESTED, TIME, _REQUESTED_MEMORY, STATUS, USER,
@@ -88,10 +90,17 @@ def read_swf(data: bytes, tally: ReadTally) -> JobTable:
         tally: Receives the counts, the header and unreadable lines.
 
     Raises:
-        TraceError: Reading is strict and a line is not eighteen numbers.
+        TraceError: Reading is strict and a line is not eighteen numbers; or the file is joined of traces that begin at
+            different times.
     """
     data = _without_heading(data.removeprefix(_BOM), tally)
     _read_header(_COMMENT.findall(data) if b";" in data else [], tally)
+    begins = {line.split()[0] for line in tally.metadata.get("UnixStartTime", "").splitlines() if line.strip()}
+    if len(begins) > 1:
+        raise TraceError(
+            f"{tally.path}:1: it is joined of traces that begin at different times (UnixStartTime "
+            f"{first_of(sorted(begins))}); convert each one (mirage trace convert FILE FILE.csv), and join the results"
+        )
     start_s, rows, found = header_start_s(tally.metadata), TablePieces(most_lines(data)), _Reader(tally)
     position = 0
     for piece in pieces(data, PIECE_BYTES):
@@ -100,6 +109,11 @@ def read_swf(data: bytes, tally: ReadTally) -> JobTable:
         tally.progress(position, len(data))
         partial = np.isin(read.rows[:, STATUS], PARTIAL_STATUS)
         tally.steps += int(partial.sum())
+        cancelled, run_s, processors = (read.rows[:, place] for place in (STATUS, RUN, ALLOCATED))
+        never = (cancelled == CANCELLED_STATUS) & (run_s == 0) & (processors <= 0) & (read.rows[:, WAIT] >= 0)
+        if never.any():
+            tally.notes[NEVER_STARTED] += int(never.sum())
+            read.rows[never, WAIT] = MISSING
         rows.append(without_impossible_times(_table(read, start_s)[~partial], read.lines[~partial], tally))
     tally.blank -= tally.header
     if found.wider:
@@ -409,7 +423,7 @@ def _status(states: Ints) -> Ints:
     unknown = [int(state) for state in UNFINISHED | {JobState.UNKNOWN}]
     status = np.where(np.isin(states, unknown), MISSING, 0)
     status[states == JobState.COMPLETED] = 1
-    status[states == JobState.CANCELLED] = 5
+    status[states == JobState.CANCELLED] = CANCELLED_STATUS
     return status
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -22,6 +23,8 @@ SCHEMA = "mirage-workload/1"
 """Kind and version, the first entry of a model file."""
 
 _SIGNIFICANT_DIGITS = 4
+_HEAD_BYTES = 1 << 22
+"""More than any model has."""
 
 
 def model_to_json(model: WorkloadModel) -> str:
@@ -86,7 +89,7 @@ def read_model(path: str | os.PathLike[str]) -> WorkloadModel:
         TraceError: The file cannot be read, or is not a workload model of this version.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise TraceError(
             f"{os.fspath(path)}:1: cannot be read: {reason(error)}; name a model that mirage trace fit has written"
@@ -104,7 +107,8 @@ def is_model_file(path: str | os.PathLike[str]) -> bool:
         return False
     try:
         with open(path, "rb") as file:
-            return b'"schema": "mirage-workload/' in file.read(100)
+            head = file.read(_HEAD_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()
+            return head.startswith(b"{") and b'"mirage-workload/' in head
     except OSError as error:
         raise TraceError(f"{os.fspath(path)}: cannot be read: {error.strerror}; check the path") from error
 

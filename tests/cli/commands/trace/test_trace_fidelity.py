@@ -42,6 +42,13 @@ def reported(capsys: pytest.CaptureFixture[str], *words: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
+def test_a_schedule_in_place_of_the_trace_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("schedule.csv").write_text(f"id,submit,start,end\nj0,{DAY0},{DAY0 + 9},{DAY0 + 99}\n")
+    assert "schedule.csv is a simulated schedule, and jobs.csv is none; exchange" in refused(
+        capsys, "schedule.csv", "jobs.csv"
+    )
+
+
 def refused(capsys: pytest.CaptureFixture[str], *words: str, status: int = 1) -> str:
     assert main(["trace", "fidelity", *words]) == status
     out, err = capsys.readouterr()

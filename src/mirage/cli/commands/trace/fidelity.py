@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,8 +16,10 @@ from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import DATE
 from mirage.errors import ConfigurationError, TraceError, UnknownFormat
 from mirage.trace.formats.column_mapping import parse_columns
-from mirage.trace.table import JobTable
 from mirage.version import __version__
+
+if TYPE_CHECKING:
+    from mirage.trace.read_trace import Trace
 
 
 @click.command(
@@ -67,12 +70,13 @@ def fidelity(
 
         check_kind(chart)
         check_output(chart, recorded, simulated)
-    real = read_named_trace(recorded, reading).table
-    played = _read_simulated(simulated, reading, simulated_columns)
+    trace, schedule = read_named_trace(recorded, reading), _read_simulated(simulated, reading, simulated_columns)
+    if trace.report.format == "schedule" and schedule.report.format != "schedule":
+        raise ConfigurationError(f"{recorded} is a simulated schedule, and {simulated} is none; exchange the two")
 
     from mirage.calibration.fidelity.judge_fidelity import judge
 
-    found = judge(real, played, from_s=first, until_s=until)
+    found = judge(trace.table, schedule.table, from_s=first, until_s=until)
     command = shlex.join(["mirage", *sys.argv[1:]])
     if chart is not None:
         from mirage.report.pages.fidelity_page import draw_fidelity
@@ -87,7 +91,7 @@ def fidelity(
     print_fidelity(found, recorded, simulated)
 
 
-def _read_simulated(path: str, reading: TraceOptions, columns: str | None) -> JobTable:
+def _read_simulated(path: str, reading: TraceOptions, columns: str | None) -> Trace:
     """Reads the simulated starts and ends.
 
     Raises:
@@ -101,7 +105,7 @@ def _read_simulated(path: str, reading: TraceOptions, columns: str | None) -> Jo
         )
     plain = replace(reading, format=None, fields=None, delimiter=None, columns=columns)
     try:
-        return read_named_trace(path, plain).table
+        return read_named_trace(path, plain)
     except UnknownFormat as error:
         raise TraceError(
             f"{path}:1: this is no schedule with the ids of jobs: its first row must be id,submit,start,end, as "
