@@ -198,7 +198,7 @@ def _trial(window: int, wait_h: int, link: LinkSize, costs: Sequence[Cost]) -> W
 
 PROVENANCE = {
     "trace": "data/jobs.csv", "nodes": 76, "discipline": "slurm", "settings": "lonestar6", "protocol": "warm",
-    "link_user": "newcomer", "hand_over": 1,
+    "link_user": "newcomer", "hand_over": 1, "every_s": 4 * HOUR,
     "start": "2024-10-04T00:00:00Z", "windows": 60, "seed": 0, "version": "0.1.0",
     "command": "mirage evaluate data/jobs.csv --nodes 76",
 }  # fmt: skip

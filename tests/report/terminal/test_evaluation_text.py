@@ -28,7 +28,8 @@ def printed(shown: Evaluation, width: int) -> list[str]:
 def test_the_whole_of_it() -> None:
     lines = printed(FEW, 140)
     assert lines[:15] == [
-        "data/jobs.csv: 60 windows from 2024-10-04T00:00:00Z, protocol warm, slurm on 76 nodes, settings lonestar6",
+        "data/jobs.csv: 60 windows from 2024-10-04T00:00:00Z, one every 04:00:00, protocol warm, slurm on 76 nodes, "
+        "settings lonestar6",
         "links of a newcomer, hand-over 1",
         "",
         "links of 1 node, all loads: 8 windows",

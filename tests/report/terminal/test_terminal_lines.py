@@ -92,7 +92,8 @@ def test_an_evaluation_on_a_wide_terminal() -> None:
         row("oracle", cost=1.0, gap_closed=1.0, zero_share=1.0),
     )
     assert lines_of(judged(*rows), 150) == [
-        "data/jobs.csv: 60 windows from 2024-10-04T00:00:00Z, protocol warm, slurm on 76 nodes, settings lonestar6",
+        "data/jobs.csv: 60 windows from 2024-10-04T00:00:00Z, one every 04:00:00, protocol warm, slurm on 76 nodes, "
+        "settings lonestar6",
         "links of a newcomer, hand-over 1",
         "",
         "<bold>links of 1 node, all loads: 12 windows</>",

@@ -216,6 +216,12 @@ def test_the_end_of_summer_time_is_in_order(read: Callable[..., Trace]) -> None:
     assert not trace.report.notes
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_last_line_without_an_end_may_be_incomplete(tmp_path: Path, end: str) -> None:
+    (tmp_path / "log").write_text(record("E", "1.head", "user=ada", ctime=0, start=5, end=9) + end)
+    assert list(read_trace(tmp_path / "log").report.notes) == ([] if end else [pbs_accounting.CUT])
+
+
 BAD = [
     ("yesterday", "not a record of PBS: 'yesterday'; expected MM/DD/YYYY HH:MM:SS;E;123.server;user=…"),
     (record("E", "job7.head"), "not a job id: 'job7.head'; expected 123.server, 123[4].server or 123-4.server"),

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from mirage.duration import format_duration
 from mirage.errors import quantity
 from mirage.provision.evaluation.candidate import BOUNDS
 from mirage.provision.evaluation.evaluate import Evaluation
@@ -105,7 +106,8 @@ def print_evaluation(
     """
     console = console or plain_console()
     windows, size = quantity(provenance["windows"], "window"), quantity(provenance["nodes"], "node")
-    conditions = "{} from {start}, protocol {protocol}, {discipline} on {}".format(windows, size, **provenance)
+    every = f", one every {format_duration(provenance['every_s'])}" if provenance["windows"] > 1 else ""
+    conditions = "{} from {start}{}, protocol {protocol}, {discipline} on {}".format(windows, every, size, **provenance)
     console.print(Text(f"{provenance['trace']}: {conditions}, settings {provenance['settings']}"))
     console.print(Text(chain_words(provenance)))
     for nodes in evaluation.trials:

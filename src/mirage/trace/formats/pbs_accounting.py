@@ -63,6 +63,7 @@ ZONE_STEP_S, PROMPT_S = 15 * MINUTE_S, MINUTE_S
 SUMMER_TIME = timedelta(hours=1)
 """The local dates of one log go back by so much when summer time ends."""
 
+CUT = "last line without a line end (if the log was copied while it was written, this record is incomplete)"
 LATE_LOG = "log that comes after a later one (all are read in the order of their dates)"
 
 _OWN_TIME = {STARTED: "start", ENDED: "end", QUEUED: "ctime"}
@@ -86,6 +87,7 @@ def read_pbs(data: bytes, tally: ReadTally, clock: LocalClock) -> JobTable:
         TraceError: Reading is strict and a line is not a record, or has a value that cannot be read.
     """
     jobs = _Jobs(tally)
+    tally.notes.update([CUT] if not data.endswith(b"\n") else [])
     for number, line in _by_date(numbered_lines(data, tally), tally):
         try:
             record = _record(line, clock)

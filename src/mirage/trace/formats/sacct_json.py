@@ -285,7 +285,10 @@ def _list_begin(text: str, position: int, tally: ReadTally) -> int:
 
 
 def _document_end(text: str, position: int) -> int:
-    """Returns the position after a document whose list of jobs has ended; that of the text if the rest is damaged."""
+    """Returns the position after a document, from one after its list of jobs.
+
+    If the rest is damaged, it is the end of the text.
+    """
     try:
         while text[(position := _skip(text, position, _WHITESPACE))] == ",":
             _, position = _DECODER.raw_decode(text, _skip(text, position + 1, _WHITESPACE))
