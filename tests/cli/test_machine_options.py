@@ -11,6 +11,7 @@ import pytest
 
 from mirage.cli.machine_options import MachineOptions, discipline_help
 from mirage.errors import ConfigurationError
+from mirage.job_state import MISSING
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition, Reservation
 from mirage.sim.slurm_conf.cluster_file import ClusterFile, Users, write_cluster_file
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
@@ -228,6 +229,17 @@ def test_processors_for_a_trace_that_counts_nodes_are_a_warning(
         machine.workload(table, Cluster.pool(4), "t.csv")
     printed = capsys.readouterr().err
     assert printed.count("t.csv counts nodes, with up to 128 CPUs each, and each node counts as one") == warns
+
+
+@pytest.mark.parametrize(("gpus", "warns"), [([0, 0], True), ([0, 2], False), ([MISSING, MISSING], False)])
+def test_gpus_per_node_for_a_trace_without_gpus_is_a_warning(
+    gpus: list[int], warns: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = {name: [k, k + 1] for k, name in enumerate(("submit_s", "start_s", "end_s"))}
+    table = JobTable.build(range(2), **times, state=[3, 3], nodes=[1, 1], gpus=gpus)
+    for machine in (replace(NOTHING, nodes=4), replace(NOTHING, nodes=4, gpus_per_node=8)):
+        machine.workload(table, Cluster.pool(4), "t.csv")
+    assert capsys.readouterr().err.count("no job of t.csv has a GPU") == warns
 
 
 def test_the_disciplines_are_printed_in_a_sentence() -> None:

@@ -127,6 +127,12 @@ class MachineOptions:
                 "processor here; give the number of nodes with --nodes",
                 err=True,
             )
+        if self.gpus_per_node is not None and (table.gpus == 0).all():
+            click.echo(
+                f"mirage: warning: no job of {trace} has a GPU, so none waits for one; if its accounting does not record "
+                "GPUs (AccountingStorageTRES without gres/gpu), leave --gpus-per-node out",
+                err=True,
+            )
         try:
             jobs = workload(table, cluster, refuse=not self.skip_impossible)
         except JobRefused as refused:
