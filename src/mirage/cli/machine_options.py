@@ -129,8 +129,8 @@ class MachineOptions:
             )
         if self.gpus_per_node is not None and (table.gpus == 0).all():
             click.echo(
-                f"mirage: warning: no job of {trace} has a GPU, so none waits for one; if its accounting does not record "
-                "GPUs (AccountingStorageTRES without gres/gpu), leave --gpus-per-node out",
+                f"mirage: warning: no job of {trace} has a GPU, so none waits for one; if the accounting does not "
+                "record GPUs (AccountingStorageTRES without gres/gpu), leave --gpus-per-node out",
                 err=True,
             )
         try:
