@@ -135,11 +135,25 @@ def test_a_time_that_is_none_is_named_with_its_file(conf: Write, key: str) -> No
 
 def test_lines_are_read_as_slurm_reads_them(conf: Write) -> None:
     conf("B=from the other  # file\n", "other.conf")
-    path = conf("A = 1 # one\n\n#B=2\n  include other.conf \nLong=a,\\\n  b\nA=2\nnonsense\nNodeName=n[1-2] CPUs=4\n")
-    assert option_lines(path) == [
-        ("a", "1"), ("b", "from the other"), ("long", "a,   b"), ("a", "2"), ("nodename", "n[1-2] CPUs=4"),
-    ]  # fmt: skip
+    path = conf("A = 1 # one\n\n#B=2\n  include other.conf \nA=2\nnonsense\nNodeName=n[1-2] CPUs=4\n")
+    assert option_lines(path) == [("a", "1"), ("b", "from the other"), ("a", "2"), ("nodename", "n[1-2] CPUs=4")]
     assert read_options(path)["a"] == "2", "the last one holds"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("A=n1,\\\nn2\n", "n1,n2"),
+        ("A=n1 \\\n  B=2\n", "n1   B=2"),
+        ("A=n1 \\ \t\nB=2\n", "n1 B=2"),
+        ("A=n1 \\  # one\nB=2\n", "n1 B=2"),
+        ("A=\\\nn1\n", "n1"),
+        ("#A=0 \\\nA=n1\n", "n1"),
+        ("A=n1 # one \\\nnonsense\n", "n1"),
+    ],
+)
+def test_a_line_is_continued_after_a_backslash_at_its_end(conf: Write, text: str, value: str) -> None:
+    assert option_lines(conf(text)) == [("a", value)]
 
 
 def test_an_included_file_that_is_not_there_is_named_with_the_line(conf: Write, tmp_path: Path) -> None:

@@ -223,6 +223,8 @@ _PREFIXES = (
     "select", "slurm",
 )  # fmt: skip
 """Beginnings of options, of which each ``slurm.conf``, also a part of one, has some."""
+_COMMENT = re.compile(r"#.*")
+_CONTINUED = re.compile(r"\\[^\S\n]*\n")
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*$", re.IGNORECASE)
 _OPTION = re.compile(r"\s*([A-Za-z]+)\s*=\s*(\S.*?)\s*$")
 
@@ -355,8 +357,8 @@ def option_lines(path: str | Path, within: tuple[Path, ...] = ()) -> list[tuple[
         raise ConfigurationError(f"cannot read {path}: {error.strerror}; name a readable slurm.conf") from error
     options: list[tuple[str, str]] = []
     number = 1
-    for line in text.replace("\\\n", "\0").splitlines():
-        plain = line.replace("\0", " ").split("#", 1)[0]
+    for line in _CONTINUED.sub("\0", _COMMENT.sub("", text)).splitlines():
+        plain = line.replace("\0", "")
         if included := _INCLUDE.match(plain):
             try:
                 options += option_lines(Path(path).parent / included[1], (*within, Path(path).absolute()))
