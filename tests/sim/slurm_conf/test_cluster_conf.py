@@ -1,5 +1,7 @@
 """Clusters out of ``slurm.conf``."""
 
+import re
+
 import pytest
 
 from mirage.duration import DAY_S, UNLIMITED_S
@@ -55,6 +57,12 @@ def test_nodes_are_allocated_whole_where_the_file_declares_it(conf):
     assert not cluster_from_slurm_conf(conf(CONF.replace("cons_tres", "linear"))).shared_nodes
     everywhere = CONF.replace("PartitionName=DEFAULT", "PartitionName=DEFAULT OverSubscribe=EXCLUSIVE")
     assert not cluster_from_slurm_conf(conf(everywhere)).shared_nodes
+
+
+def test_words_may_have_blanks_around_the_sign_and_quotes(conf):
+    other = re.sub(r"(?m)(\w+)=(\S+)(?=\s|$)", r'\1 = "\2"', CONF)
+    assert 'PartitionName = "gpu" Nodes = "g[1-5],g9"' in other
+    assert cluster_from_slurm_conf(conf(other)) == cluster_from_slurm_conf(conf())
 
 
 def test_includes_are_followed(conf, tmp_path):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mirage.duration import DAY_S, UNLIMITED_S
+from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S
 from mirage.errors import ConfigurationError
 from mirage.sim.cluster import Cluster, Limit
 from mirage.sim.simulation import simulate
@@ -81,6 +81,8 @@ def conf(tmp_path: Path) -> Write:
         ("AccountingStorageEnforce=safe", {"age_survives_hold": False}),
         ("AccountingStorageEnforce=associations", {}),
         ("AccountingStorageEnforce=limits\nPriorityFlags=ACCRUE_ALWAYS,MAX_TRES", {"age_survives_hold": True}),
+        ('SchedulerParameters="bf_interval=45,bf_window=77"', {"bf_interval_s": 45, "bf_window_s": 77 * MINUTE_S}),
+        ('PriorityWeightQOS = "5"', {"weight_qos": 5}),
         ("# PriorityWeightAge=9", {}),
     ],
 )

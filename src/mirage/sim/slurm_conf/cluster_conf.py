@@ -16,7 +16,7 @@ from mirage.slurm_words.hostlist import expand_hosts
 
 Options = dict[str, str]
 
-_WORD = re.compile(r"([A-Za-z]+)=(\"[^\"]*\"|\S+)")
+_WORD = re.compile(r"([A-Za-z]+)\s*=\s*(\"[^\"]*\"|\S+)")
 _ABSENT = ("future", "down", "drain", "fail")
 """States in which a node is configured but cannot run jobs."""
 
@@ -82,8 +82,8 @@ def _blocks(lines: Iterable[tuple[str, str]], key: str) -> dict[str, Options]:
     for found, text in lines:
         if found != key:
             continue
-        name, *after = text.split(maxsplit=1)
-        options = {word.lower(): value.strip('"') for word, value in _WORD.findall("".join(after))}
+        options = {word.lower(): value.strip('"') for word, value in _WORD.findall(f"{key}={text}")}
+        name = options.pop(key)
         if name.upper() == "DEFAULT":
             default.update(options)
         else:

@@ -333,7 +333,7 @@ def read_options(path: str | Path) -> dict[str, str]:
     Raises:
         ConfigurationError: The file cannot be read.
     """
-    return dict(option_lines(path))
+    return {key: value.strip('"') for key, value in option_lines(path)}
 
 
 def option_lines(path: str | Path, within: tuple[Path, ...] = ()) -> list[tuple[str, str]]:
