@@ -169,6 +169,12 @@ def test_an_included_file_that_is_not_there_is_named_with_the_line(conf: Write, 
     )
 
 
+def test_the_name_of_the_cluster_may_be_in_that_of_an_included_file(conf: Write) -> None:
+    conf("Include %c_b.conf\n", "abc_a.conf")
+    conf("A=1\n", "abc_b.conf")
+    assert read_options(conf('ClusterName="Abc"\nInclude %c_a.conf\n'))["a"] == "1"
+
+
 def test_an_included_device_is_not_read(conf: Write) -> None:
     with pytest.raises(
         ConfigurationError, match=r":1: Include /dev/null: cannot read /dev/null: it is a device, .*; name a "

@@ -336,13 +336,14 @@ def read_options(path: str | Path) -> dict[str, str]:
     return {key: value.strip('"') for key, value in option_lines(path)}
 
 
-def option_lines(path: str | Path, within: tuple[Path, ...] = ()) -> list[tuple[str, str]]:
+def option_lines(path: str | Path, within: tuple[Path, ...] = (), cluster: str = "%c") -> list[tuple[str, str]]:
     """Lines of ``Key=value`` of a ``slurm.conf`` in order, keys in lower case.
 
     Comments are dropped, and ``Include`` is followed.
 
     Args:
         within: The files that include this one.
+        cluster: The cluster's name in these, which replaces ``%c`` in an ``Include``, in lower case.
 
     Raises:
         ConfigurationError: A file cannot be read, is a device, or includes itself; the ``Include`` of it is named.
@@ -360,8 +361,10 @@ def option_lines(path: str | Path, within: tuple[Path, ...] = ()) -> list[tuple[
     for line in _CONTINUED.sub("\0", _COMMENT.sub("", text)).splitlines():
         plain = line.replace("\0", "")
         if included := _INCLUDE.match(plain):
+            cluster = dict(options).get("clustername", cluster).strip('"').lower()
+            other = Path(path).parent / included[1].replace("%c", cluster)
             try:
-                options += option_lines(Path(path).parent / included[1], (*within, Path(path).absolute()))
+                options += option_lines(other, (*within, Path(path).absolute()), cluster)
             except ConfigurationError as error:
                 raise ConfigurationError(f"{path}:{number}: Include {included[1]}: {error}") from None
         elif option := _OPTION.match(plain):
