@@ -176,6 +176,7 @@ def test_a_missing_file_is_named(tmp_path):
         ("NodeName=DEFAULT CPUs=4\nNodeName=n1 CPUs=6\nNodeName=n1 Gres=gpu:1", NodeGroup("n1", 1, 1, 6)),
         ("NodeName=n1 CPUs=2\nNodeName=DEFAULT CPUs=4", NodeGroup("n1", 1, 0, 2)),
         ("NodeName=n[1-2]\nNodeName=d1 State=DOWN*\nNodeName=d2 State=Drained", NodeGroup("n1", 2, 0, 1)),
+        ('NodeName=n[1-5]\nDownNodes=n1,n[4-5] State=DRAIN Reason="no power"', NodeGroup("n2", 2, 0, 1)),
         ("NodeName=n1 State=IDLE", NodeGroup("n1", 1, 0, 1)),
     ],
 )

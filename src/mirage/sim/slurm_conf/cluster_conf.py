@@ -37,8 +37,8 @@ def cluster_from_slurm_conf(path: str | Path) -> Cluster:
     Nodes are shared GPU by GPU or core by core, unless ``SelectType`` is ``select/linear`` or every partition has
     ``OverSubscribe=EXCLUSIVE``. Jobs on shared nodes take memory, unless ``SelectTypeParameters`` leaves it out (by
     default it is ``CR_Core_Memory``); ``MaxMemPerNode`` and ``MaxMemPerCPU`` are not read. Nodes that are FUTURE, DOWN,
-    DRAIN or FAIL are left out. The default partition is the first; limits and QOS are in the accounting database, not
-    in the file.
+    DRAIN or FAIL, or in ``DownNodes``, are left out. The default partition is the first; limits and QOS are in the
+    accounting database, not in the file.
 
     Args:
         path: The file; ``Include`` lines are followed.
@@ -97,7 +97,8 @@ def _nodes(path: str | Path, lines: list[tuple[str, str]]) -> dict[str, Options]
     for hostlist, options in _blocks(lines, "nodename").items():
         if not options.get("state", "unknown").lower().startswith(_ABSENT):
             nodes |= dict.fromkeys(_hosts(path, hostlist), options)
-    return nodes
+    down = {host for hostlist in _blocks(lines, "downnodes") for host in _hosts(path, hostlist)}
+    return {host: options for host, options in nodes.items() if host not in down}
 
 
 def _hosts(path: str | Path, hostlist: str) -> list[str]:
