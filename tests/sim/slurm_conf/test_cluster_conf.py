@@ -193,6 +193,7 @@ def test_a_node_has_what_its_line_declares(conf, text, group):
         ("\tNodes=n1\tMaxTime=60", Partition("p", ("n1",), max_limit_s=3600)),
         ("Nodes=all", Partition("p", ("n1",))),
         ('Nodes="n1" PriorityTier=3 PriorityJobFactor=2.5', Partition("p", ("n1",), 3, 2.5)),
+        ("Nodes=n1 Priority=10 PriorityTier=3", Partition("p", ("n1",), 10, 10.0)),
         ("Nodes=n1 MaxTime=unlimited", Partition("p", ("n1",), 1, 1.0, UNLIMITED_S)),
     ],
 )
@@ -211,6 +212,8 @@ def test_nodes_are_whole_only_if_every_partition_gives_them_so(conf):
     lines = "NodeName=n1\nPartitionName=a Nodes=n1 OverSubscribe=EXCLUSIVE\nPartitionName=b Nodes=n1"
     assert cluster_from_slurm_conf(conf(lines)).shared_nodes
     assert not cluster_from_slurm_conf(conf(f"{lines} OverSubscribe=Exclusive")).shared_nodes
+    assert not cluster_from_slurm_conf(conf(f"{lines} Shared=EXCLUSIVE")).shared_nodes
+    assert cluster_from_slurm_conf(conf(f"{lines} Shared=EXCLUSIVE OverSubscribe=NO")).shared_nodes
 
 
 def test_a_node_set_is_its_feature_and_its_nodes(conf):

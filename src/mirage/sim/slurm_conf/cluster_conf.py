@@ -60,7 +60,10 @@ def cluster_from_slurm_conf(path: str | Path) -> Cluster:
     if not partitions:
         partitions, members = {UNNAMED_PARTITION: {}}, {UNNAMED_PARTITION: set(nodes)}
     ordered = sorted(partitions, key=lambda name: not _is(partitions[name], "default", "yes"))
-    exclusive = all(_is(options, "oversubscribe", "exclusive") for options in partitions.values())
+    exclusive = all(
+        _is(options, "oversubscribe" if "oversubscribe" in options else "shared", "exclusive")
+        for options in partitions.values()
+    )
     common = read_options(path)
     shared = not exclusive and common.get("selecttype", "select/cons_tres").lower() != "select/linear"
     memory = shared and "memory" in common.get("selecttypeparameters", "CR_Core_Memory").lower()
@@ -220,20 +223,21 @@ def _default_memory(options: Options, common: Options) -> dict[str, int]:
 def _partition(
     path: str | Path, name: str, options: Options, groups: tuple[str, ...], common: Options | None
 ) -> Partition:
-    """A partition.
+    """A partition; ``Priority``, of older files, replaces its tier and factor (22.05.8).
 
     Args:
         common: Options of the whole file, where jobs take memory.
     """
     limit = options.get("maxtime", "UNLIMITED")
+    older = "Priority" if "priority" in options else ""
     try:
         if options.get("maxnodes", "0").upper() not in ("UNLIMITED", "INFINITE"):
             _whole(options, "MaxNodes")  # not simulated, but slurmctld refuses a file with a wrong one
         return Partition(
             name,
             groups,
-            tier=_whole(options, "PriorityTier"),
-            job_factor=_decimal(options, "PriorityJobFactor"),
+            tier=_whole(options, older or "PriorityTier"),
+            job_factor=_decimal(options, older or "PriorityJobFactor"),
             max_limit_s=parse_duration_s(limit) if limit.upper() != "INFINITE" else UNLIMITED_S,
             **({} if common is None else _default_memory(options, common)),
         )
