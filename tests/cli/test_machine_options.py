@@ -88,7 +88,8 @@ def test_the_scheduler(given: dict[str, Any], settings: SlurmSettings, source: s
     assert (machine.settings, machine.source) == (settings, source)
 
 
-WEIGHTS = "PriorityWeightAge=1000\nPriorityWeightFairshare=0\nPriorityWeightQOS=5\n"
+MULTIFACTOR = "PriorityType=priority/multifactor\n"
+WEIGHTS = f"{MULTIFACTOR}PriorityWeightAge=1000\nPriorityWeightFairshare=0\nPriorityWeightQOS=5\n"
 DATABASE = "AccountingStorageType=accounting_storage/slurmdbd\n"
 
 
@@ -108,14 +109,17 @@ DATABASE = "AccountingStorageType=accounting_storage/slurmdbd\n"
             "PriorityWeightAge and PriorityWeightQOS: PriorityType is",
         ),
         (
-            f"{DATABASE}PriorityWeightFairshare=7\nPriorityFlags=max_tres, no_fair_tree\n",
+            f"{DATABASE}{MULTIFACTOR}PriorityWeightFairshare=7\nPriorityFlags=max_tres, no_fair_tree\n",
             "PriorityFlags=NO_FAIR_TREE is not simulated: users are ranked as by fair-tree, with equal shares",
         ),
         (
-            f"{DATABASE}PriorityWeightFairshare=7\nPriorityFlags=DEPTH_OBLIVIOUS\n",
+            f"{DATABASE}{MULTIFACTOR}PriorityWeightFairshare=7\nPriorityFlags=DEPTH_OBLIVIOUS\n",
             "PriorityFlags=DEPTH_OBLIVIOUS is not",
         ),
-        ("PriorityWeightFairshare=7\nPriorityFlags=NO_FAIR_TREE\n", "Slurm ignores PriorityWeightFairshare without"),
+        (
+            f"{WEIGHTS}PriorityWeightAge=0\nPriorityWeightFairshare=7\nPriorityFlags=NO_FAIR_TREE\n",
+            "Slurm ignores PriorityWeightFairshare without",
+        ),
         (f"{DATABASE}{WEIGHTS}PriorityFlags=NO_FAIR_TREE\n", ""),
         (
             "SchedulerParameters=bf_interval=-7, bf_window=90,default_queue_depth=0,bf_resolution=0\n",
@@ -124,7 +128,12 @@ DATABASE = "AccountingStorageType=accounting_storage/slurmdbd\n"
         ("SchedulerParameters=bf_interval=-1\n", ""),
         ("nodes = 4\n", "it has no line of a slurm.conf, so Slurm's defaults are simulated; name the slurm.conf of"),
         (f"{DATABASE}{WEIGHTS}", ""),
-        ("PriorityWeightQOS=5\n", ""),
+        (
+            "PriorityWeightQOS=5\n",
+            "the weights of priorities are simulated, but Slurm before 23.11 ignores them without",
+        ),
+        ("PriorityWeightTRES=CPU=5\nPriorityWeightQOS=0\n", "add the PriorityType that `scontrol show config` prints"),
+        ("PriorityWeightQOS=0\n", ""),
         ("PriorityType=priority/basic\n", ""),
     ],
 )

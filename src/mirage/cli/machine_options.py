@@ -163,13 +163,16 @@ class MachineOptions:
             fair_share_remark,
             foreign_file_remark,
             ignored_remark,
+            priority_type_remark,
             read_options,
             small_parameters_remark,
         )
 
         if self.slurm_conf is not None:
             options = read_options(self.slurm_conf)
-            for remark in (foreign_file_remark, ignored_remark, fair_share_remark, small_parameters_remark):
+            for remark in (
+                foreign_file_remark, ignored_remark, priority_type_remark, fair_share_remark, small_parameters_remark,
+            ):  # fmt: skip
                 if text := remark(options):
                     click.echo(f"mirage: {self.slurm_conf}: {text}", err=True)
             found = SlurmSettings.from_options(options, self.slurm_conf)

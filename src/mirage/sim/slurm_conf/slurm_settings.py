@@ -284,6 +284,23 @@ def ignored_remark(options: Mapping[str, str]) -> str:
     )
 
 
+def priority_type_remark(options: Mapping[str, str]) -> str:
+    """That older versions of Slurm ignore the weights; empty if they do not.
+
+    The default of ``PriorityType`` is priority/multifactor since Slurm 23.11, before it is priority/basic.
+
+    Args:
+        options: Keys in lower case.
+    """
+    weighs = any(key.startswith("priorityweight") and value.strip("0") for key, value in options.items())
+    if "prioritytype" in options or not weighs:
+        return ""
+    return (
+        "the weights of priorities are simulated, but Slurm before 23.11 ignores them without PriorityType; add the "
+        "PriorityType that `scontrol show config` prints"
+    )
+
+
 def foreign_file_remark(options: Mapping[str, str]) -> str:
     """That a file has nothing of a ``slurm.conf``; empty if it has.
 
