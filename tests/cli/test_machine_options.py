@@ -150,6 +150,20 @@ def test_weights_that_slurm_ignores_are_named(
 
 
 @pytest.mark.parametrize(
+    ("kind", "reported"),
+    [("", True), ("SelectType=select/cons_tres\n", False), ("SelectType=select/linear\n", False)],
+)
+def test_nodes_that_older_versions_of_slurm_do_not_share_are_reported(
+    kind: str, reported: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("older.conf").write_text(f"{kind}NodeName=n1\n")
+    replace(NOTHING, slurm_conf="older.conf").machine()
+    printed = capsys.readouterr().err
+    assert printed.startswith("mirage: older.conf: jobs share the simulated nodes, but Slurm before 23.11") == reported
+    assert bool(printed) == reported
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ({}, "give the size of the cluster: --nodes N, --processors N, --slurm-conf FILE or --cluster FILE"),

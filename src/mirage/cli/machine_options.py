@@ -81,9 +81,16 @@ class MachineOptions:
             cluster = _cluster(count, self.gpus_per_node, self.cpus_per_node)
         else:
             from mirage.sim.slurm_conf.cluster_conf import cluster_from_slurm_conf
+            from mirage.sim.slurm_conf.slurm_settings import read_options
 
             assert self.slurm_conf is not None
             cluster = cluster_from_slurm_conf(self.slurm_conf)
+            if cluster.shared_nodes and "selecttype" not in read_options(self.slurm_conf):
+                click.echo(
+                    f"mirage: {self.slurm_conf}: jobs share the simulated nodes, but Slurm before 23.11 allocates "
+                    "whole nodes without SelectType; add the SelectType that `scontrol show config` prints",
+                    err=True,
+                )
         return SimulatedMachine(cluster, settings, self.slurm_conf or self.settings or SETTINGS[0])
 
     def _report_replaced(self, slurm_conf: str) -> None:
