@@ -38,6 +38,25 @@ def test_a_weight_that_is_not_printed_is_none(file: Path) -> None:
     )  # fmt: skip
 
 
+def test_weights_that_sprio_may_have_cut_are_refused(file: Path) -> None:
+    cut = "CPU=1000,GRES/gpu=10"
+    file.write_text(f"{HEAD}Weights{cut:>{len(HEAD) - len('Weights') - 1}}\n")
+    with pytest.raises(ConfigurationError) as refused:
+        with_priority_weights(LONESTAR6, file)
+    assert str(refused.value) == (
+        f"{file}: the weights of TRES fill their column, so '{cut}' may be cut; write "
+        '`sprio -w -o "%.9i %.10A %.10F %.10J %.10P %.10Q %.99T"` to it'
+    )
+
+
+def test_weights_in_wide_columns_are_read(file: Path) -> None:
+    head = f"{'JOBID':>9}{'AGE':>11}{'FAIRSHARE':>11}{'JOBSIZE':>11}{'PARTITION':>11}{'QOS':>11}{'TRES':>100}\n"
+    file.write_text(f"{head}{'Weights':>9}{700:>11}{0:>11}{0:>11}{4000:>11}{0:>11}{'CPU=1000,GRES/gpu=10':>100}\n")
+    assert with_priority_weights(SlurmSettings(), file) == SlurmSettings(
+        weight_age=700, weight_partition=4000, weight_cpus=1000, weight_gpus=10
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -19,13 +19,15 @@ _FIELDS = {
 }
 _TRES = {"cpu": "weight_cpus", "gres/gpu": "weight_gpus"}
 _WORD = re.compile(r"\S+")
+_WIDE = 'sprio -w -o "%.9i %.10A %.10F %.10J %.10P %.10Q %.99T"'
+"""The weights in wider columns: by default those of TRES have 20 characters, and the rest is cut off (22.05.8)."""
 
 
 def with_priority_weights(settings: SlurmSettings, path: str | Path) -> SlurmSettings:
     """The settings with the weights of ``sprio -w``; a weight that it does not print is 0.
 
     Raises:
-        ConfigurationError: The file cannot be read, or has no line of weights.
+        ConfigurationError: The file cannot be read, has no line of weights, or may lack the end of some.
     """
     lines = read_command_output(path, "sprio -w").splitlines()
     heads = next((line for line in lines if line.split()[:1] == ["JOBID"]), None)
@@ -33,19 +35,26 @@ def with_priority_weights(settings: SlurmSettings, path: str | Path) -> SlurmSet
     if heads is None or weights is None:
         raise ConfigurationError(f"{path} is not what `sprio -w` prints: no line that begins with JOBID and Weights")
     found = dict.fromkeys((*_FIELDS.values(), *_TRES.values()), 0.0)
-    for column, text in _cells(heads, weights):
+    for column, text, width in _cells(heads, weights):
+        if column == "TRES" and len(text) == width:
+            raise ConfigurationError(
+                f"{path}: the weights of TRES fill their column, so {shown(text)} may be cut; write `{_WIDE}` to it"
+            )
         for name, value in _named(column, text):
             found[name] = _weight(path, column, value)
     return replace(settings, **found)  # type: ignore[arg-type]
 
 
-def _cells(heads: str, weights: str) -> list[tuple[str, str]]:
-    """Column name and text of every weight; columns are right-aligned, and some are empty."""
-    columns = [(match.end(), match[0]) for match in _WORD.finditer(heads)]
+def _cells(heads: str, weights: str) -> list[tuple[str, str, int]]:
+    """Column, text and width of every weight; columns are right-aligned, and some are empty."""
+    columns, start = [], 0
+    for match in _WORD.finditer(heads):
+        columns.append((match.end(), match[0], match.end() - start))
+        start = match.end() + 1
     cells = []
     for match in list(_WORD.finditer(weights))[1:]:
-        place = next((name for end, name in columns if end >= match.end()), columns[-1][1])
-        cells.append((place, match[0]))
+        _, name, width = next((column for column in columns if column[0] >= match.end()), columns[-1])
+        cells.append((name, match[0], width))
     return cells
 
 
