@@ -59,7 +59,7 @@ def qos_table(text: str, path: str) -> QosTable:
 
     Limits on what runs at once are read where the columns exist: MaxJobsPU, MaxTRESPU, MaxJobsPA, MaxTRESPA, GrpJobs
     and GrpTRES, of the latter nodes and GPUs; and those on jobs that gain age, MaxJobsAccruePU, MaxJobsAccruePA and
-    GrpJobsAccrue.
+    GrpJobsAccrue. A limit on GPUs of one type limits GPUs of all types: a ``Limit`` has no types.
 
     Args:
         text: Its output.
