@@ -160,6 +160,8 @@ def test_a_job_with_nothing_but_its_number() -> None:
         ({"tres_alloc_str": ""}, {"gpus": 2}),
         ({"tres_alloc_str": None, "tres_req_str": None}, {"gpus": 16}),
         ({"tres_alloc_str": "", "tres_req_str": "", "tres_per_node": ""}, {"gpus": 0}),
+        ({"tres_alloc_str": "cpu=5", "tres_per_node": "", "tres_per_job": "gres:gpu:3"}, {"gpus": 3}),
+        ({"tres_alloc_str": "cpu=5", "tres_per_node": "", "tres_per_task": "gres/gpu:2", "tasks": 5}, {"gpus": 10}),
         ({"time_limit": INFINITE}, {"limit_s": UNLIMITED_S}),
         ({"time_limit": UNSET}, {"limit_s": MISSING}),
         ({"state_reason": "Resources"}, {"reason": "Resources"}),

@@ -131,7 +131,7 @@ def test_more_of_gres(gres, gpus):
     ],
 )
 def test_gpus_in_all(tres: str, gres: str, nodes: int, gpus: int) -> None:
-    assert gpus_of(tres, gres, nodes) == gpus
+    assert gpus_of(tres, nodes, 1, gres, "", "") == gpus
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,7 @@ def queued_job(record: Record) -> QueuedJob:
     ended = state not in ALIVE
     tasks = text(record.get("array_task_string"))
     tres = text(record.get("tres_alloc_str")) or text(record.get("tres_req_str"))
+    requested = (text(record.get(f"tres_per_{each}")) for each in ("node", "job", "task"))
     return QueuedJob(
         id=count(record.get("job_id")),
         state=state,
@@ -85,7 +86,7 @@ def queued_job(record: Record) -> QueuedJob:
         nice=round(number_or(record.get("nice"), 0.0)),
         nodes=nodes,
         cpus=count(record.get("cpus"), 1),
-        gpus=gpus_of(tres, text(record.get("tres_per_node")), nodes),
+        gpus=gpus_of(tres, nodes, count(record.get("tasks"), 1), *requested),
         limit_s=minutes_as_s(record.get("time_limit")),
         submit_s=instant(record.get("submit_time")),
         eligible_s=instant(record.get("eligible_time")),

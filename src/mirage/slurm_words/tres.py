@@ -61,15 +61,18 @@ def _gpus_of_entry(entry: str) -> int:
     return int(_ONE_GPU.fullmatch(entry) is not None)
 
 
-def gpus_of(tres: str, gres: str, nodes: int) -> int:
+def gpus_of(tres: str, nodes: int, tasks: int, per_node: str, per_job: str, per_task: str) -> int:
     """Total GPUs of a job, allocated or requested.
 
-    ``gres/gpu=8`` and ``gres:gpu:8`` mean the same.
+    ``gres/gpu=8`` and ``gres:gpu:8`` mean the same. The TRES contain GPUs only if ``AccountingStorageTRES`` does, which
+    is not the default; if not, those requested for the whole job count first (22.05.8).
     """
-    allocated = tres_gpus(tres)
-    if allocated > 0:
-        return allocated
-    return gres_gpus_per_node(gres) * max(nodes, 1)
+    return (
+        max(tres_gpus(tres), 0)
+        or gres_gpus_per_node(per_job)
+        or gres_gpus_per_node(per_node) * max(nodes, 1)
+        or gres_gpus_per_node(per_task) * max(tasks, 1)
+    )
 
 
 def memory_mib(text: str) -> int:

@@ -68,6 +68,8 @@ def test_a_running_job() -> None:
         ({"TRES": None, "ReqTRES": "gres/gpu=5"}, {"gpus": 5}),
         ({"TRES": None, "AllocTRES": "gres/gpu=6", "ReqTRES": "gres/gpu=5"}, {"gpus": 6}),
         ({"TRES": None, "TresPerNode": None}, {"gpus": 0}),
+        ({"TRES": "cpu=5,node=2", "TresPerNode": None, "TresPerJob": "gres:gpu:3"}, {"gpus": 3}),
+        ({"TRES": "cpu=5", "TresPerNode": None, "TresPerTask": "gres:gpu:2", "NumTasks": "5"}, {"gpus": 10}),
         ({"TimeLimit": None}, {"limit_s": MISSING}),
         ({"SubmitTime": "Unknown", "EligibleTime": None}, {"submit_s": MISSING, "eligible_s": MISSING}),
         ({"AccrueTime": "Unknown"}, {"accrues_s": MISSING}),

@@ -20,8 +20,9 @@ from mirage.slurm_words.timestamps import instant_s
 
 CELLS = [
     "17", "RUNNING", "ada", "(null)", "gpu", "normal", "N/A", "None", "4031", "0", "2", "128",
-    "cpu=128,mem=1T,node=2,billing=128,gres/gpu=16", "gres:gpu:8", "NO", "2-00:00:00", "1795209000", "1795209000",
-    "1795209001", "1795209060", "1795381860", "(null)", "0", "n[1-2]", "mirage:x:1 | a|b\nc", "train, again",
+    "2", "cpu=128,mem=1T,node=2,billing=128,gres/gpu=16", "gres:gpu:8", "N/A", "N/A", "NO", "2-00:00:00", "1795209000",
+    "1795209000", "1795209001", "1795209060", "1795381860", "(null)", "0", "n[1-2]", "mirage:x:1 | a|b\nc",
+    "train, again",
 ]  # fmt: skip
 
 
@@ -42,9 +43,9 @@ def test_a_job_of_squeue() -> None:
 
 
 def test_exit_codes_are_wait_statuses() -> None:
-    (job,), _ = squeue_text.read_queue(record((1, "FAILED"), (22, "768")))
+    (job,), _ = squeue_text.read_queue(record((1, "FAILED"), (25, "768")))
     assert (job.exit_code, job.exit_signal) == (3, 0)
-    (job,), _ = squeue_text.read_queue(record((1, "CANCELLED"), (22, "15")))
+    (job,), _ = squeue_text.read_queue(record((1, "CANCELLED"), (25, "15")))
     assert (job.exit_code, job.exit_signal) == (0, 15)
 
 

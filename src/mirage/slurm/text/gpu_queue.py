@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mirage.slurm.records import QueuedJob
 from mirage.slurm.text.squeue import FIELD, FIELDS, RECORD, command, queued_job
@@ -11,11 +11,7 @@ from mirage.slurm_words.absent import text_of
 from mirage.slurm_words.numbers import count_of, whole_number
 from mirage.slurm_words.tres import gres_gpus_per_node
 
-_MORE = (
-    "tres-per-job", "tres-per-node", "tres-per-task", "tres-per-socket", "NumTasks", "RestartCnt", "Reservation",
-    "ReqNodes", "MaxNodes", "ArrayJobID",
-)  # fmt: skip
-_TASK = FIELDS.index("ArrayTaskID")
+_MORE = ("tres-per-socket", "RestartCnt", "Reservation", "ReqNodes", "MaxNodes", "ArrayJobID")
 _ONE_TYPE = re.compile(r"gres[:/]gpu(?::([^:=,()]+))?[:=]\d+")
 _TYPE = re.compile(r"gres[:/]gpu:([^:=,()]*[^:=,()\d][^:=,()]*)")
 
@@ -25,8 +21,7 @@ class GpuQueueJob:
     """A job of the queue, with what only a controller reads.
 
     Attributes:
-        job: The job; its GPUs include those requested for the whole job (``--gpus``) or for each task
-            (``--gpus-per-task``). With both, those for the whole job count (22.05.8).
+        job: The job.
         restarts: Number of times that it was requeued. Slurm gives a requeued job a new submit time.
         gpu_type: The GPU type that it requests; empty for any.
         reservation: The reservation that it names; empty for none.
@@ -71,13 +66,10 @@ def read_gpu_queue(output: str, mark: str = "") -> tuple[tuple[GpuQueueJob, ...]
         if len(cells) != len(_MORE) + len(FIELDS) or whole_number(cells[len(_MORE)]) is None:
             unreadable.append(record.strip()[:200])
             continue
-        of_job, of_node, of_task, of_socket, tasks, restarts, reservation, required, most_nodes, array = map(
-            text_of, cells[: len(_MORE)]
-        )
+        row = dict(zip((*_MORE, *FIELDS), map(text_of, cells)))
+        of_job, of_node, of_task, of_socket = (row[f"tres-per-{each}"] for each in ("job", "node", "task", "socket"))
         job = queued_job(cells[len(_MORE) :])
-        if job.gpus == 0:
-            job = replace(job, gpus=gres_gpus_per_node(of_job) or gres_gpus_per_node(of_task) * count_of(tasks, 1))
-        listed = text_of(cells[len(_MORE) + _TASK]).partition("%")[0]
+        listed = row["ArrayTaskID"].partition("%")[0]
         one, each = _ONE_TYPE.fullmatch(of_job), _ONE_TYPE.fullmatch(of_node)
         gpu_type = (
             one[1] or ""
@@ -89,16 +81,16 @@ def read_gpu_queue(output: str, mark: str = "") -> tuple[tuple[GpuQueueJob, ...]
         jobs.append(
             GpuQueueJob(
                 job,
-                count_of(restarts),
+                count_of(row["RestartCnt"]),
                 gpu_type,
-                reservation,
-                required,
+                row["Reservation"],
+                row["ReqNodes"],
                 gpus_per_job=one is not None and not (of_node or of_task or of_socket),
                 gpus_on_one_node=each is not None
                 and not (of_job or of_task or of_socket)
-                and count_of(tasks) == count_of(most_nodes) == job.nodes == 1,
+                and count_of(row["NumTasks"]) == count_of(row["MaxNodes"]) == job.nodes == 1,
                 gpus_unknown=job.gpus == 0 and gres_gpus_per_node(of_socket) > 0,
-                task=f"{array}_{listed if listed.isdecimal() else f'[{listed}]'}" if listed else "",
+                task=f"{row['ArrayJobID']}_{listed if listed.isdecimal() else f'[{listed}]'}" if listed else "",
                 tasks_unknown="..." in listed,
             )
         )

@@ -39,6 +39,7 @@ def queued_job(line: str) -> QueuedJob:
     start = instant_s(row.get("StartTime", ""))
     comment = _COMMENT.search(line)
     limit = row.get("TimeLimit", "")
+    tasks = count_of(row.get("NumTasks", "1"), 1)
     tres = next(filter(None, (text_of(row.get(name, "")) for name in ("TRES", "AllocTRES", "ReqTRES"))), "")
     return QueuedJob(
         id=count_of(row["JobId"].partition(" ")[0]),
@@ -54,7 +55,7 @@ def queued_job(line: str) -> QueuedJob:
         nice=signed(row.get("Nice", "0")),
         nodes=nodes,
         cpus=count_of(row.get("NumCPUs", "1"), 1),
-        gpus=gpus_of(tres, row.get("TresPerNode", ""), nodes),
+        gpus=gpus_of(tres, nodes, tasks, *(row.get(f"TresPer{each}", "") for each in ("Node", "Job", "Task"))),
         limit_s=limit_s(limit),
         submit_s=instant_s(row.get("SubmitTime", "")),
         eligible_s=instant_s(row.get("EligibleTime", "")),

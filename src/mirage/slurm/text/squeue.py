@@ -19,8 +19,9 @@ FIELD, RECORD = "\x1f", "\x1e"
 
 FIELDS = (
     "JobID", "State", "UserName", "Account", "Partition", "QOS", "ArrayTaskID", "Reason", "PriorityLong", "Nice",
-    "NumNodes", "NumCPUs", "tres-alloc", "tres-per-node", "OverSubscribe", "TimeLimit", "SubmitTime", "EligibleTime",
-    "AccrueTime", "StartTime", "EndTime", "Dependency", "exit_code", "NodeList", "Comment", "Name",
+    "NumNodes", "NumCPUs", "NumTasks", "tres-alloc", "tres-per-node", "tres-per-job", "tres-per-task", "OverSubscribe",
+    "TimeLimit", "SubmitTime", "EligibleTime", "AccrueTime", "StartTime", "EndTime", "Dependency", "exit_code",
+    "NodeList", "Comment", "Name",
 )  # fmt: skip
 
 
@@ -56,8 +57,9 @@ def read_queue(output: str, mark: str = "") -> tuple[tuple[QueuedJob, ...], Skip
 
 def queued_job(cells: list[str]) -> QueuedJob:
     """A job from its cells, in the order of ``FIELDS``."""
-    (number, word, user, account, partition, qos, array, reason, priority, nice, nodes, cpus, tres, gres, shared, limit,
-     submit, eligible, accrues, start, end, dependency, exit_status, nodelist, comment, name) = cells  # fmt: skip
+    (number, word, user, account, partition, qos, array, reason, priority, nice, nodes, cpus, tasks, tres, per_node,
+     per_job, per_task, shared, limit, submit, eligible, accrues, start, end, dependency, exit_status, nodelist,
+     comment, name) = cells  # fmt: skip
     state, width = state_of(word), count_of(nodes, 1)
     code, sign = exit_of_wait_status(count_of(exit_status))
     started_s = instant_s(start)
@@ -75,7 +77,7 @@ def queued_job(cells: list[str]) -> QueuedJob:
         nice=signed(nice),
         nodes=width,
         cpus=count_of(cpus, 1),
-        gpus=gpus_of(tres, text_of(gres), width),
+        gpus=gpus_of(tres, width, count_of(tasks, 1), per_node, per_job, per_task),
         limit_s=limit_s(limit),
         submit_s=instant_s(submit),
         eligible_s=instant_s(eligible),
