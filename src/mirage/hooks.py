@@ -56,6 +56,7 @@ class _State:
     received = ""  # the first signal
     received_s = 0.0
     reported = False
+    complained = False  # of the lead
     checked_s = 0.0  # last check of the stop file
     written_s = 0.0  # last written step
     stepped_s = 0.0
@@ -80,7 +81,7 @@ def should_stop(lead_s: float | None = None) -> bool:
             _State.checked_s = now_s
             if (path := os.environ.get(STOP_FILE)) and os.path.exists(path):
                 _State.received, _State.received_s = "file", now_s
-        lead = _number(os.environ.get(LEAD)) if lead_s is None else lead_s
+        lead = _lead_s() if lead_s is None else lead_s
         if not _State.received and lead is not None and remaining_s() <= lead:
             _State.received, _State.received_s = "time", now_s
     if _State.received and not _State.reported:
@@ -275,6 +276,15 @@ def transformers_callback() -> Any:
 
 def _now_s() -> float:
     return time.clock_gettime(time.CLOCK_REALTIME)
+
+
+def _lead_s() -> float | None:
+    text = os.environ.get(LEAD)
+    lead = _number(text)
+    if text and not _State.complained and (lead is None or lead < 0):
+        _State.complained = True
+        print(f"mirage.hooks: {LEAD}={text} is ignored: it is no number of seconds", file=sys.stderr)
+    return lead
 
 
 def _number(text: str | None) -> float | None:

@@ -165,7 +165,9 @@ def test_a_store_is_bound_anew_where_its_controller_has_moved(cluster, private_c
     shell.mirage("chain", "stop", "serve")
     moved = private_cluster(nodes=1)
     elsewhere = {"SLURM_CONF": moved.environment["SLURM_CONF"]}
-    reported = shell.mirage("agent", "rebind", env=elsewhere)
+    shell.mirage("agent", "rebind", status=1, env=elsewhere)
+    assert "so it is probably another cluster" in shell.stderr
+    reported = shell.mirage("agent", "rebind", "--force", env=elsewhere)
     assert reported.strip().endswith(f":{moved.spec.port}")
     shell.mirage("chain", "pause", "serve", status=1)
     assert "live on the cluster" in shell.stderr

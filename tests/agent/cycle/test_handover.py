@@ -94,6 +94,14 @@ def test_a_link_is_ready_after_its_warm_up(warmup_s: int, ready_s: int) -> None:
 
 
 @pytest.mark.parametrize(("started_s", "late"), [(NOW_S - 600, True), (NOW_S - 599, False)])
+def test_a_job_that_does_not_report_that_it_is_ready_becomes_a_problem(started_s: int, late: bool) -> None:
+    world = OneChain(running(1, started_s=started_s), ready_by_job=True)
+    handed_over(world)
+    trouble = "job 101 runs and is not ready: it has not called `mirage link ready`"
+    assert world.context.troubles == ({1: trouble} if late else {})
+
+
+@pytest.mark.parametrize(("started_s", "late"), [(NOW_S - 600, True), (NOW_S - 599, False)])
 def test_a_ready_command_that_does_not_succeed_becomes_a_problem(started_s: int, late: bool) -> None:
     world = OneChain(running(1, started_s=started_s), ready_command="curl -f $MIRAGE_HOST:80")
     with probes(False) as (requesting, _):

@@ -156,10 +156,10 @@ def hand_over(
     newest = running[-1]
     if newest.ready_s == MISSING:
         newest = _with_readiness(context, chain, newest, probes)
-        if newest.ready_s == MISSING and chain.spec.ready_command and context.now_s >= newest.started_s + LATE_READY_S:
-            context.trouble(
-                chain, f"job {newest.job} runs and is not ready: {chain.spec.ready_command} does not succeed"
-            )
+        by_job = "it has not called `mirage link ready`" if chain.spec.ready_by_job else ""
+        why = f"{chain.spec.ready_command} does not succeed" if chain.spec.ready_command else by_job
+        if newest.ready_s == MISSING and why and context.now_s >= newest.started_s + LATE_READY_S:
+            context.trouble(chain, f"job {newest.job} runs and is not ready: {why}")
     ending = chain.state is ChainState.ENDING and chain.spec.until_s != MISSING and context.now_s >= chain.spec.until_s
     longest_s = context.settings.site.most_overlap_s
     capped_s = newest.started_s + longest_s if longest_s is not None and len(running) > 1 else MISSING

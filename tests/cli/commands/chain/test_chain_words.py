@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mirage.agent.chain.tag import Tag
 from mirage.agent.model import ChainState, DecisionRecord, EventRecord, Link, LinkState
 from mirage.agent.monitoring.outage import SLURM, STORE, OutageWatch
 from mirage.agent.settings import AgentSettings
@@ -20,6 +21,8 @@ from mirage.agent.store.sql_store import SqlStore
 from mirage.cli import cli_context as cluster
 from mirage.duration import UNLIMITED_S
 from mirage.errors import SlurmUnreachable
+from mirage.job_state import JobState
+from mirage.slurm.records import QueuedJob
 from tests.support.read_only import read_only
 
 Type = Callable[..., tuple[str, str]]
@@ -181,6 +184,7 @@ def test_a_log_is_followed_until_the_chain_is_done(
         lambda: store.change_chain(1, EventRecord(1, 0, NOW_S, "done", "at last"), state=ChainState.DONE),
     ]
     monkeypatch.setattr(time, "sleep", lambda _: changes.pop(0)())
+    store.take_lease(holder_name(), NOW_S, 300)
     out, err = type_("chain", "log", "-f", "serve")
     assert [line.split()[-1] for line in out.splitlines()[-2:]] == ["102", "last"]
     assert err == "mirage: chain serve is done; no further event follows\n"
@@ -196,7 +200,27 @@ def test_a_log_is_followed_until_the_chain_is_removed(
     monkeypatch.setattr(time, "sleep", remove)
     out, err = type_("chain", "log", "-f", "serve")
     assert len(out.splitlines()) == 3
-    assert err == "mirage: chain serve was removed; no further event follows\n"
+    assert err.splitlines() == [
+        "mirage: no agent runs, so no event follows: mirage agent start",
+        "mirage: chain serve was removed; no further event follows",
+    ]
+
+
+@pytest.mark.parametrize("other", ["", "moved", "gone"])
+def test_a_store_is_bound_to_another_name_of_the_cluster_that_has_its_jobs(
+    type_: Type, store: SqlStore, slurm: Any, other: str
+) -> None:
+    store.rebind("lab@old:6817")
+    tag = Tag("serve", 2, store=store.identity().identity, key=store.chain("serve").key)
+    slurm.jobs = (QueuedJob(102, JobState.RUNNING, comment=str(tag) if other == "moved" else "x"),)
+    if other:
+        assert type_("agent", "rebind", *(["--force"] if other == "gone" else [])) == (
+            "lab@old:6817 -> c1@head:6817\n", "",
+        )  # fmt: skip
+    else:
+        refusal = "no job of the chains (102, 103) is in the queue of c1@head:6817, so it is probably another cluster"
+        assert refusal in type_("agent", "rebind", status=1)[1]
+    assert store.identity().cluster == ("c1@head:6817" if other else "lab@old:6817")
 
 
 def test_explain_reports_the_last_decision_with_all_its_numbers(type_: Type) -> None:

@@ -9,6 +9,7 @@ import click
 from mirage.cli import cli_context as cluster
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.errors import quantity
+from mirage.job_state import MISSING
 
 
 @click.command(context_settings=CONTEXT, epilog=examples("mirage agent status", "mirage agent status --json"))
@@ -57,19 +58,33 @@ def status(ctx: click.Context, as_json: bool) -> None:
 
 
 @click.command(context_settings=CONTEXT, epilog=examples("mirage agent rebind"))
-def rebind() -> None:
+@click.option("--force", is_flag=True, help="Bind it even if no job of its chains is in the queue.")
+def rebind(force: bool) -> None:
     """Bind the store to the cluster that Slurm's commands reach, after its controller moved.
 
-    Only for the same cluster under a new address: on another cluster the job IDs belong to other jobs.
+    Only for the same cluster under a new address, where the jobs of the chains run and wait: on another cluster the job
+    IDs belong to other jobs.
     """
     from mirage.agent import service
-    from mirage.errors import ConfigurationError
+    from mirage.agent.chain.tag import parse_tag
+    from mirage.agent.model import LinkState
+    from mirage.errors import ConfigurationError, first_of
     from mirage.slurm.backend import cluster_of
 
-    found = cluster_of(cluster.client().configuration())
+    slurm = cluster.client()
+    slurm.everybody = False
+    found = cluster_of(slurm.configuration())
     with cluster.store() as store:
         if service.running_agent(store, cluster.clock()) is not None:
             raise ConfigurationError("an agent manages this store; stop it first: mirage agent stop")
-        before = store.identity().cluster
+        before = store.identity()
+        links = [link for link in store.links(open=True) if link.state is not LinkState.ENDED]
+        jobs = [str(link.job) for link in links if link.job != MISSING]
+        tags = (parse_tag(job.comment) for job in slurm.observe().jobs)
+        if jobs and not force and not any(tag is not None and tag.store == before.identity for tag in tags):
+            raise ConfigurationError(
+                f"no job of the chains ({first_of(jobs)}) is in the queue of {found}, so it is probably another "
+                f"cluster; use SLURM_CONF to reach {before.cluster}, or give --force if these jobs have ended"
+            )
         store.rebind(found)
-    click.echo(f"{before or 'no cluster'} -> {found}")
+    click.echo(f"{before.cluster or 'no cluster'} -> {found}")

@@ -65,7 +65,7 @@ def log(name: str, follow: bool, as_json: bool) -> None:
     """Print the events of chain NAME, one per line."""
     with cluster.store(to_read=True) as store:
         chain = find(store, name)
-        shown = 0
+        shown, absent = 0, False
         while True:
             known = next((one for one in store.chains() if one.id == chain.id), None)  # before its last events
             events = store.events(chain.id)
@@ -78,6 +78,9 @@ def log(name: str, follow: bool, as_json: bool) -> None:
                 why = "was removed" if known is None else f"is done{known.why and f': {one_line(known.why)}'}"
                 click.echo(f"mirage: chain {chain.name} {why}; no further event follows", err=True)
                 return
+            known_absent, absent = absent, not agent_facts(store, int(cluster.clock()))["agent"]
+            if absent and not known_absent:
+                click.echo("mirage: no agent runs, so no event follows: mirage agent start", err=True)
             time.sleep(2)
 
 
