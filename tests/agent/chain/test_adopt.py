@@ -120,8 +120,10 @@ def shell_with(*catches: str, **environment: str) -> JobProcess:
     return JobProcess(70, 1, words, {"SLURM_JOB_ID": "41", **environment}, frozenset(catches), umask="0077")
 
 
-def described(sources: Sources, folder: Path, source: str = "", queued: QueuedJob = RUNS) -> JobToAdopt:
-    caller = Caller({"FROM": "here", "SLURM_JOB_ID": "9"}, folder, 0o022, {"NOFILE": 7})
+def described(
+    sources: Sources, folder: Path, source: str = "", queued: QueuedJob = RUNS, **variables: str
+) -> JobToAdopt:
+    caller = Caller({"FROM": "here", "SLURM_JOB_ID": "9", **variables}, folder, 0o022, {"NOFILE": 7})
     reader = cast(JobReader, sources)
     return describe_job(reader, details(str(folder)), queued, "alpha", {"time": "20"}, caller, source)
 
@@ -137,6 +139,13 @@ def test_a_running_job_is_described_by_itself(tmp_path: Path) -> None:
     assert "srun --jobid=41 --overlap" in " ".join(map(str, found.findings))
     assert "line 3 of the script" in found.warnings[0], found.warnings
     assert "--signal" in found.unknown[0]
+
+
+def test_the_patterns_of_the_job_and_of_the_caller_exclude_variables(tmp_path: Path) -> None:
+    sources = Sources(processes=[shell_with(HF_TOKEN="x", AWS_KEY="y", MIRAGE_KEEP_OUT="AWS_*")])
+    found = described(sources, tmp_path, MIRAGE_KEEP_OUT="*TOKEN*")
+    assert found.request.submission.environment == {"MIRAGE_KEEP_OUT": "AWS_*,*TOKEN*", "SLURM_UMASK": "0077"}
+    assert "MIRAGE_KEEP_OUT excludes these from the jobs: AWS_KEY, HF_TOKEN" in found.warnings
 
 
 def test_a_program_that_has_replaced_the_batch_shell_describes_the_job(tmp_path: Path) -> None:

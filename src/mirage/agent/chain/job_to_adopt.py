@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
-from mirage.agent.chain.request import Caller, Request, read_request
+from mirage.agent.chain.request import EXCLUDED, Caller, Request, read_request
 from mirage.agent.chain.tag import Tag, parse_tag
 from mirage.duration import format_duration
 from mirage.errors import ConfigurationError, SlurmError, SlurmRefused
@@ -170,6 +170,9 @@ def describe_job(
         warnings.append("Slurm shows the arguments joined by spaces: an argument with a space was split")
     limits = {n.removeprefix(_LIMIT): int(v) for n, v in raw.items() if n.startswith(_LIMIT) and v.isdecimal()}
     umask = (shell.umask if shell else "") or raw.get("SLURM_UMASK", "") or f"{caller.umask:04o}"
+    patterns = [one for one in (environment.get(EXCLUDED), caller.environment.get(EXCLUDED)) if one]
+    if patterns:  # those of the job, and those of this shell
+        environment[EXCLUDED] = ",".join(dict.fromkeys(patterns))
     made = Caller(environment, Path(job.directory), int(umask, 8), _signed(limits) or caller.limits, BytesIO(script))
     request = read_request({**chosen, **options}, None, arguments, made)
     request = replace(request, script_name=Path(path).name if path else "wrap")
