@@ -221,4 +221,4 @@ def test_other_refusals_come_before_anything_is_changed(
 def test_without_slurm_it_names_where_to_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["adopt", "41"]) == 1
-    assert "there is no scontrol here; run this on a login node" in capsys.readouterr().err
+    assert "there is no sbatch here; run this on a login node" in capsys.readouterr().err

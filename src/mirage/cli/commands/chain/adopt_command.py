@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ import click
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.chain_options import chain_options
 from mirage.cli.commands.chain.framework_option import AUTO, framework_option, with_preset
-from mirage.cli.commands.chain.sbatch_words import LikeSbatch, caller, warn_of_refusal
+from mirage.cli.commands.chain.sbatch_words import LikeSbatch, caller, check_sbatch, refuse_ssh, warn_of_refusal
 from mirage.cli.commands.chain.submit_command import UNKNOWN, about_end, ensure_agent, new_name, new_spec, note
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
 from mirage.cli.output import echo_outcome
@@ -103,10 +102,8 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
     from mirage.presets.wrapper import LONGEST_WAIT_S, is_shell_script, waiting_for_previous
 
     number, options = _number_and_options(ctx, job)
-    if shutil.which("scontrol") is None:
-        raise ConfigurationError(
-            "there is no scontrol here; run this on a login node of the cluster, with Slurm's bin folder on PATH"
-        )
+    refuse_ssh("mirage adopt")
+    check_sbatch()
     words |= {"request_id": "", "quiet": False}
     now_s, site, slurm = int(cluster.clock()), read_site_files(os.environ), cluster.client()
     cluster.check_controller(slurm)

@@ -7,7 +7,6 @@ import math
 import os
 import re
 import secrets
-import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from click.core import ParameterSource
 
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.framework_option import framework_option, with_preset
-from mirage.cli.commands.chain.sbatch_words import LikeSbatch, caller, misplaced
+from mirage.cli.commands.chain.sbatch_words import LikeSbatch, caller, check_sbatch, misplaced, refuse_ssh
 from mirage.cli.options import CONTEXT, examples, is_given, json_output
 from mirage.cli.values import LIMITED_DURATION, Duration
 from mirage.duration import format_duration
@@ -92,11 +91,8 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
     from mirage.slurm.sbatch_options import parse_sbatch
     from mirage.slurm.text.batch_script import without
 
-    if shutil.which("sbatch") is None:
-        raise ConfigurationError(
-            "there is no sbatch here; run this on a login node of the cluster, with Slurm's bin folder on PATH, "
-            "or try it on a private Slurm: mirage lab up"
-        )
+    refuse_ssh("mirage rehearse")
+    check_sbatch()
     options, script, arguments = parse_sbatch(ctx.meta["sbatch"])
     request = read_request(options, script, arguments, caller())
     if not is_shell_script(request.script):

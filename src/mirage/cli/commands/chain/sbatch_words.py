@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import shutil
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -170,6 +171,35 @@ def warn_of_refusal(chain: Chain) -> None:
         click.echo(f"mirage: warning: Slurm would refuse the next job now: {error}; give other options", err=True)
     except SlurmError:  # it is tried when the job is due
         return
+
+
+def check_sbatch() -> None:
+    """Checks that sbatch is on PATH, unless it runs on another host.
+
+    Raises:
+        ConfigurationError: It is not.
+    """
+    if not os.environ.get("MIRAGE_SSH") and shutil.which("sbatch") is None:
+        raise ConfigurationError(
+            "there is no sbatch here; run this on a login node of the cluster, with Slurm's bin folder on PATH, "
+            "or try it on a private Slurm: mirage lab up"
+        )
+
+
+def refuse_ssh(what: str) -> None:
+    """Refuses what uses files of the jobs, if Slurm's commands run on another host.
+
+    Args:
+        what: A command or an option.
+
+    Raises:
+        ConfigurationError: They do.
+    """
+    if os.environ.get("MIRAGE_SSH"):
+        raise ConfigurationError(
+            f"{what} reads and writes files of the jobs, so it does not work through ssh; unset MIRAGE_SSH, and run "
+            "this on a login node of the cluster"
+        )
 
 
 def about_sbatch(options: Chosen) -> int | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import tempfile
 import time
 from collections.abc import Container, Mapping
@@ -25,7 +24,15 @@ from mirage.cli.commands.chain.chain_options import (
     progress_fields,
 )
 from mirage.cli.commands.chain.framework_option import framework_option, with_preset
-from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, misplaced, of_the_command_line
+from mirage.cli.commands.chain.sbatch_words import (
+    LikeSbatch,
+    about_sbatch,
+    caller,
+    check_sbatch,
+    misplaced,
+    of_the_command_line,
+    refuse_ssh,
+)
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
 from mirage.cli.output import echo_outcome
 from mirage.errors import ConfigurationError, LeaseHeld, MirageError, RequestNotSent, SlurmUnreachable, quantity
@@ -114,11 +121,9 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     from mirage.agent.site_file import read_site_files
     from mirage.slurm.sbatch_options import parse_sbatch
 
-    if shutil.which("sbatch") is None:
-        raise ConfigurationError(
-            "there is no sbatch here; run this on a login node of the cluster, with Slurm's bin folder on PATH, "
-            "or try it on a private Slurm: mirage lab up"
-        )
+    check_sbatch()
+    if words["agentless"]:
+        refuse_ssh("--agentless")
     options, script, arguments = parse_sbatch(ctx.meta["sbatch"])
     if (status := about_sbatch(options)) is not None:
         ctx.exit(status)
