@@ -101,10 +101,11 @@ def _present_script(chain: Chain, home: Home) -> bytes:
         raise ConfigurationError(f"cannot read the chain's copy of the script {script}: {error.strerror}") from error
 
 
-def checked_spec(spec: ChainSpec, job: Request, *, until_done: bool) -> ChainSpec:
+def checked_spec(spec: ChainSpec, job: Request, directory: Path | None, *, until_done: bool) -> ChainSpec:
     """A specification with the values that follow from its job, checked.
 
     Args:
+        directory: The working directory of the submission; None where it is not checked.
         until_done: Whether the end of a job may be that of the chain, so that a job may run without a limit.
 
     Raises:
@@ -118,7 +119,7 @@ def checked_spec(spec: ChainSpec, job: Request, *, until_done: bool) -> ChainSpe
         slurm_warning_s=slurm_warning_s(job.given, spec.signal, spec.grace_s),
     )
     has_end = spec.until_s != MISSING or bool(spec.links) or until_done
-    check_spec(spec, job.given, Path(spec.submission.directory), has_end=has_end)
+    check_spec(spec, job.given, directory, has_end=has_end)
     return spec
 
 

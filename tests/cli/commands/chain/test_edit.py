@@ -370,6 +370,19 @@ def test_an_edit_to_an_output_in_a_missing_folder_changes_nothing(
     assert chain().spec == before
 
 
+def test_a_folder_of_another_host_is_not_checked_here(
+    type_: Type, store: SqlStore, chain: Callable[[], Chain], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = chain().spec
+    job = replace(spec.submission, options={"nodes": "2", "chdir": "/scratch/ada", "output": "logs/run.log"})
+    store.change_spec(chain(), replace(spec, submission=job))
+    type_("chain", "edit", "serve", "--links", "9")
+    assert "--chdir /scratch/ada: there is no such folder" in type_("chain", "edit", "serve", "-t", "600", status=1)[1]
+    monkeypatch.setenv("MIRAGE_SSH", "login1")
+    type_("chain", "edit", "serve", "-t", "600")
+    assert (chain().spec.links, chain().spec.submission.options["time"]) == (9, "600")
+
+
 def test_a_chain_that_is_ready_by_its_jobs_gets_no_command_for_it(
     type_: Type, store: SqlStore, chain: Callable[[], Chain]
 ) -> None:

@@ -86,7 +86,7 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
     is submitted from now on; the running job and a waiting one stay as they are, unless --replace-waiting is given.
     Everything else stays, including the environment and the working directory of the submission.
     """
-    from mirage.agent.chain.edit import checked_spec, differences, edit_chain, edited_job
+    from mirage.agent.chain.edit import differences, edit_chain, edited_job
     from mirage.agent.cycle.retries import CLEARED
     from mirage.agent.model import EventRecord
     from mirage.agent.site_file import read_site_files
@@ -124,8 +124,7 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
         elif words["framework"] is not None:
             raise click.UsageError("--framework is for a new script; give the script too")
         new_limit = edit.script is not None or "time" in (*edit.options, *edit.unset)
-        spec = checked_spec(spec, job, until_done=words["until_done"] or (spec.until_done and not new_limit))
-        _check_outputs(edit, job)
+        spec = _checked(spec, edit, job, until_done=words["until_done"] or (spec.until_done and not new_limit))
         edited = changed = differences(chain.spec, spec, job.script_name if edit.script is not None else "")
         if words["clear_excluded"] and chain.excluded:
             changed = {**edited, "excluded": (chain.excluded, "-")}
@@ -179,13 +178,18 @@ def _check_given(edit: JobEdit, words: Mapping[str, Any]) -> None:
         raise click.UsageError("which change? give options of the chain or of sbatch, or a new script")
 
 
-def _check_outputs(edit: JobEdit, job: Request) -> None:
-    """Checks the folders of the output files of a changed job, where they are on this host."""
+def _checked(spec: ChainSpec, edit: JobEdit, job: Request, *, until_done: bool) -> ChainSpec:
+    """Returns the checked specification; folders of a changed job count on this host only."""
+    from mirage.agent.chain.edit import checked_spec
     from mirage.agent.chain.spec_check import check_output_folders
 
-    if edit.changes_something and not os.environ.get("MIRAGE_SSH"):
-        for warning in check_output_folders(job.given, Path(job.submission.directory)):
-            click.echo(warning, err=True)
+    if not edit.changes_something or os.environ.get("MIRAGE_SSH"):
+        return checked_spec(spec, job, None, until_done=until_done)
+    directory = Path(job.submission.directory)
+    spec = checked_spec(spec, job, directory, until_done=until_done)
+    for warning in check_output_folders(job.given, directory):
+        click.echo(warning, err=True)
+    return spec
 
 
 def _job_edit(ctx: click.Context) -> JobEdit:
