@@ -15,6 +15,7 @@ from mirage.agent.chain.spec_check import (
     SIGNALS,
     check_policy,
     default_grace_s,
+    late_signal,
     least_limit_s,
     limit_s,
     policy_name,
@@ -127,6 +128,27 @@ def test_slurm_s_own_signal_comes_the_grace_before_the_limit(
     given: dict[str, str], signal: str, grace_s: int, warning_s: int
 ) -> None:
     assert slurm_warning_s(given, signal, grace_s) == warning_s
+
+
+@pytest.mark.parametrize(
+    ("given", "signal", "grace_s", "is_late"),
+    [
+        ({"time": "60"}, "USR2", 1_801, True),
+        ({"time": "60"}, "USR2", 1_800, False),
+        ({"time": "60"}, "", 1_801, False),
+        ({}, "USR2", 1_801, False),
+        ({"time": "UNLIMITED"}, "USR2", 1_801, False),
+    ],
+)
+def test_a_grace_above_half_of_the_limit_is_reported(
+    given: dict[str, str], signal: str, grace_s: int, is_late: bool
+) -> None:
+    spec = ChainSpec(Submission("job.sh"), signal=signal, grace_s=grace_s)
+    remark = (
+        "--grace 00:30:01 is longer than half of the time limit 60: each job gets its signal only 00:30:00 before its "
+        "end; give a shorter grace, or a longer limit"
+    )
+    assert late_signal(spec, given) == ((remark,) if is_late else ())
 
 
 def test_a_chain_that_is_never_to_hold_two_takes_a_policy_that_never_does() -> None:

@@ -128,6 +128,17 @@ def slurm_warning_s(given: Chosen, signal: str, grace_s: int) -> int:
     return min(grace_s, LONGEST_WARNING_S, *([] if limit is None else [limit // 2]))
 
 
+def late_signal(spec: ChainSpec, given: Chosen) -> tuple[str, ...]:
+    """A remark on a grace above half of the limit, which is the most that a link gets."""
+    limit = limit_s(given)
+    if limit is None or not spec.signal or spec.grace_s <= limit // 2:
+        return ()
+    return (
+        f"--grace {format_duration(spec.grace_s)} is longer than half of the time limit {given['time']}: each job gets "
+        f"its signal only {format_duration(limit // 2)} before its end; give a shorter grace, or a longer limit",
+    )
+
+
 def signal_name(text: str) -> str:
     """A signal as scancel accepts it; empty for none.
 

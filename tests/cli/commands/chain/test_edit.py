@@ -215,6 +215,11 @@ def test_a_limit_with_a_unit_is_stored_in_slurms_form(type_: Type, chain: Callab
     assert chain().spec.submission.options["time"] == "1-12:00:00"
 
 
+def test_a_grace_above_half_of_the_limit_is_a_remark(type_: Type, chain: Callable[[], Chain]) -> None:
+    _, remark = type_("chain", "edit", "serve", "-t", "3:00:00", "--grace", "2h")
+    assert remark.startswith("--grace 02:00:00 is longer than half of the time limit 3:00:00: each job gets its signal")
+
+
 def test_a_dry_run_shows_the_next_job_and_changes_nothing(type_: Type, chain: Callable[[], Chain]) -> None:
     before = chain()
     out, _ = type_("chain", "edit", "serve", "--dry-run", "-t", "1-0", "--links", "8")

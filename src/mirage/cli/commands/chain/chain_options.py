@@ -123,7 +123,7 @@ OPTIONS: dict[str, ChainOption] = {
         "--grace",
         type=DURATION,
         metavar="TIME",
-        help="Time from the signal to the end of the job.",
+        help="Time from the signal to the end of the job; at most half of its time limit.",
         default="2m, at most a quarter of the time limit",
     ),
     "budget": _option(

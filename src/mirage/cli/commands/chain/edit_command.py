@@ -181,14 +181,14 @@ def _check_given(edit: JobEdit, words: Mapping[str, Any]) -> None:
 def _checked(spec: ChainSpec, edit: JobEdit, job: Request, *, until_done: bool) -> ChainSpec:
     """Returns the checked specification; folders of a changed job count on this host only."""
     from mirage.agent.chain.edit import checked_spec
-    from mirage.agent.chain.spec_check import check_output_folders
+    from mirage.agent.chain.spec_check import check_output_folders, late_signal
 
-    if not edit.changes_something or os.environ.get("MIRAGE_SSH"):
-        return checked_spec(spec, job, None, until_done=until_done)
-    directory = Path(job.submission.directory)
+    is_here = edit.changes_something and not os.environ.get("MIRAGE_SSH")
+    directory = Path(job.submission.directory) if is_here else None
     spec = checked_spec(spec, job, directory, until_done=until_done)
-    for warning in check_output_folders(job.given, directory):
-        click.echo(warning, err=True)
+    outputs = () if directory is None else check_output_folders(job.given, directory)
+    for remark in (*late_signal(spec, job.given), *outputs):
+        click.echo(remark, err=True)
     return spec
 
 

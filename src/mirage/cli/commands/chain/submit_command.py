@@ -171,6 +171,7 @@ def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int)
         check_output_folders,
         check_spec,
         default_grace_s,
+        late_signal,
         least_limit_s,
         limit_s,
         policy_name,
@@ -221,6 +222,7 @@ def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int)
     _check_first_job(spec, request)
     directory = None if os.environ.get("MIRAGE_SSH") else Path(request.submission.directory)
     check_spec(spec, request.given, directory, has_end=has_end, name=words["name"] or "")
+    note(words, *late_signal(spec, request.given))
     if directory is not None:
         note(words, *check_output_folders(request.given, directory))
     return spec

@@ -1,0 +1,35 @@
+"""``mirage submit``: its remarks and refusals before a job is submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mirage.cli import main
+
+
+@pytest.fixture
+def submit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """Submits with options, and returns exit status and messages; sbatch refuses."""
+    (tmp_path / "sbatch").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    (tmp_path / "train.sh").write_text("#!/bin/sh\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("MIRAGE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    def submitted(*words: str) -> tuple[int, str]:
+        status = main(["submit", "-t", "1:00:00", *words, "train.sh"])
+        return status, " ".join(capsys.readouterr().err.split())
+
+    return submitted
+
+
+def test_a_grace_above_half_of_the_limit_is_a_remark(submit: Callable[..., tuple[int, str]]) -> None:
+    assert "--grace 00:40:00 is longer than half of the time limit 1:00:00: " in submit("--grace", "40m")[1]
+    assert "--grace" not in submit("--grace", "30m")[1]
