@@ -139,8 +139,11 @@ def late_signal(spec: ChainSpec, given: Chosen) -> tuple[str, ...]:
     )
 
 
-def signal_name(text: str) -> str:
+def signal_name(text: str, option: str = "--signal-previous") -> str:
     """A signal as scancel accepts it; empty for none.
+
+    Args:
+        option: The option that names it.
 
     Raises:
         ConfigurationError: There is no such signal, or no program can handle it.
@@ -148,7 +151,7 @@ def signal_name(text: str) -> str:
     word = text.strip().upper().removeprefix("SIG")
     if word in _NOT_HANDLED:
         raise ConfigurationError(
-            f"--signal-previous {shown(text)}: no program can handle this signal, so a job could not save its work; "
+            f"{option} {shown(text)}: no program can handle this signal, so a job could not save its work; "
             "give one that the job handles, such as USR2 or TERM, or none for none"
         )
     if word == "NONE":
@@ -161,7 +164,7 @@ def signal_name(text: str) -> str:
             return str(number)
     if word not in SIGNALS:
         raise ConfigurationError(
-            f"--signal-previous {shown(text)}: there is no such signal for scancel; it takes {', '.join(SIGNALS)}, "
+            f"{option} {shown(text)}: there is no such signal for scancel; it takes {', '.join(SIGNALS)}, "
             f"numbers up to {int(signal.SIGRTMAX)}, RTMIN+1 and the like; none for none"
         )
     return word

@@ -159,6 +159,35 @@ def test_takeover_fails_where_a_later_job_has_taken_over(type_: Type, inside: An
     assert "link 3 of chain serve has taken over: job 103 is ready" in type_("link", "takeover", status=1)[1]
 
 
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (("--signal", "USR3"), 1, "--signal 'USR3': there is no such signal for scancel; it takes HUP, INT"),
+        (("--signal", "KILL"), 1, "--signal 'KILL': no program can handle this signal"),
+        (("--signal", "none", "--signal-after", "5m"), 2, "--signal none sends no signal; leave it or --signal-after"),
+        (("--signal-after", "46m"), 2, "--signal-after is longer than --max-overlap, so no signal would be sent"),
+    ],
+)
+def test_a_signal_that_takeover_could_not_send_is_refused_at_once(
+    type_: Type, inside: Any, words: tuple[str, ...], status: int, message: str
+) -> None:
+    assert message in " ".join(type_("link", "takeover", *words, status=status)[1].split())
+    assert inside.calls == []
+
+
+def test_takeover_without_a_signal_only_waits(type_: Type, inside: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside.jobs = (
+        QueuedJob(101, JobState.RUNNING, user="ada", comment="mirage:serve:1:safe.deer", start_s=5),
+        QueuedJob(102, JobState.RUNNING, user="ada", comment=OURS, start_s=9),
+    )
+    now = [5.0]
+    monkeypatch.setattr("mirage.real_time.real_s", lambda: now[0])
+    monkeypatch.setattr("time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    _, error = type_("link", "takeover", "--signal", "none", "--max-overlap", "3m", status=1)
+    assert "job 101 still runs after 3 min (--max-overlap): this job must not train" in error
+    assert inside.calls == [("update", 102, {"Comment": f"{OURS} ready@{NOW_S}"})]
+
+
 def test_takeover_outside_of_a_job_is_refused(type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     assert "this is not a job: SLURM_JOB_ID is not set" in type_("link", "takeover", status=1)[1]

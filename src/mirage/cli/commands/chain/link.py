@@ -178,10 +178,15 @@ def drain(url: str, quiet_s: int, most_s: int | None, gauges: tuple[str, ...]) -
     "grace of the chain and a minute if that is longer]",
 )
 @click.option(
-    "--signal", "signal_name", default="USR2", show_default=True, metavar="NAME", help="Signal for the previous job."
+    "--signal",
+    "name",
+    default="USR2",
+    show_default=True,
+    metavar="NAME",
+    help="Signal for the previous job; or none.",
 )
 @json_output
-def takeover(pattern: str | None, most_s: int, signal_after: int | None, signal_name: str, as_json: bool) -> None:
+def takeover(pattern: str | None, most_s: int, signal_after: int | None, name: str, as_json: bool) -> None:
     """Report that this training is loaded, and wait until the previous job has saved and left.
 
     Call it when everything but the checkpoint is loaded. It prints the newest checkpoint, and returns: load that, and
@@ -189,13 +194,20 @@ def takeover(pattern: str | None, most_s: int, signal_after: int | None, signal_
     not, as another job of the chain may still train.
     """
     import json
+    import math
     from time import sleep
 
+    from mirage.agent.chain.spec_check import signal_name
     from mirage.agent.chain.tag import parse_tag
     from mirage.agent.site_file import read_site_files
     from mirage.agent.takeover import EVERY_S, TakeOver, newest_checkpoint, signal_after_s
     from mirage.real_time import real_s
 
+    signal = signal_name(name, "--signal")
+    if signal_after is not None and not signal:
+        raise click.UsageError("--signal none sends no signal; leave it or --signal-after out")
+    if signal_after is not None and signal_after > most_s:
+        raise click.UsageError("--signal-after is longer than --max-overlap, so no signal would be sent")
     job = os.environ.get("SLURM_JOB_ID", "")
     if not job.isdecimal():
         raise ConfigurationError("this is not a job: SLURM_JOB_ID is not set; call it in the script of a chain's job")
@@ -207,13 +219,13 @@ def takeover(pattern: str | None, most_s: int, signal_after: int | None, signal_
         cluster.client(),
         int(job),
         parse_tag(os.environ.get("MIRAGE_TAG", "")),
-        (signal_name, bool(os.environ.get("MIRAGE_WRAPPED"))),
+        (signal, bool(os.environ.get("MIRAGE_WRAPPED"))),
         cluster.clock,
         real_s,
         sleep,
         lambda line: click.echo(f"mirage: {line}", err=True),
         most_s=most_s,
-        signal_after_s=signal_after_s(os.environ, most_s) if signal_after is None else signal_after,
+        signal_after_s=(signal_after or signal_after_s(os.environ, most_s)) if signal else math.inf,
         every_s=max(EVERY_S, site.least_poll_s),
         ready_file=os.environ.get("MIRAGE_READY", ""),  # of a chain without an agent
     )
