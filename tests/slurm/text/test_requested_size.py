@@ -66,6 +66,25 @@ def test_of_several_partitions_those_that_take_the_limit_count() -> None:
         requested_size({"partition": "mian"}, MACHINE, shared=False)
 
 
+@pytest.mark.parametrize(
+    ("option", "remark", "of_whole_nodes"),
+    [
+        ("nodelist", "it requests nodes by name, which is ignored", True),
+        ("exclude", "it excludes nodes by name, which is ignored", True),
+        ("constraint", "its constraints are ignored", True),
+        ("time-min", "forecast with its whole limit, not with its --time-min", True),
+        ("deadline", "its deadline is ignored", True),
+        ("switches", "forecast as if any switches would do", True),
+        ("contiguous", "forecast as if its nodes need not be contiguous", True),
+        ("core-spec", "cores that it reserves for the system are ignored", False),
+        ("mem", "memory is ignored", False),
+    ],
+)
+def test_what_is_not_weighed_is_reported(option: str, remark: str, of_whole_nodes: bool) -> None:
+    assert requested_size({option: "1"}, MACHINE, shared=True).remarks == (remark,)
+    assert requested_size({option: "1"}, MACHINE, shared=False).remarks == ((remark,) if of_whole_nodes else ())
+
+
 def test_what_is_not_weighed_is_reported_once() -> None:
     size = requested_size({"mem": "4G", "mem-per-cpu": "1G", "dependency": "after:1"}, MACHINE, shared=True)
     assert size.remarks == ("forecast as if its dependency were satisfied", "memory is ignored")

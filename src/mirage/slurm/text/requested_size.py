@@ -25,11 +25,16 @@ NOT_WEIGHED = {
     "begin": "forecast as if it could start at once, not from its --begin on",
     "dependency": "forecast as if its dependency were satisfied",
     "hold": "forecast as if it were not held",
+    "deadline": "its deadline is ignored",
+    "time-min": "forecast with its whole limit, not with its --time-min",
     "reservation": "reservations are ignored",
     "licenses": "licences are ignored",
     "constraint": "its constraints are ignored",
     "nodelist": "it requests nodes by name, which is ignored",
     "exclude": "it excludes nodes by name, which is ignored",
+    "switches": "forecast as if any switches would do",
+    "contiguous": "forecast as if its nodes need not be contiguous",
+    "core-spec": "cores that it reserves for the system are ignored",
     "mem": "memory is ignored",
     "mem-per-cpu": "memory is ignored",
     "mem-per-gpu": "memory is ignored",
@@ -37,8 +42,8 @@ NOT_WEIGHED = {
 }
 """Options that a forecast from the queue cannot take into account, and what it does instead."""
 
-_WHEN = ("array", "begin", "dependency", "hold", "reservation", "licenses", "qos")
-"""Those that also matter where jobs take whole nodes of one kind."""
+_OF_SHARED_NODES = ("core-spec", "mem", "mem-per-cpu", "mem-per-gpu")
+"""Those that matter only where jobs share nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +88,14 @@ def requested_size(given: Chosen, machine: Machine, shared: bool) -> RequestedSi
     most_cpus, most_gpus = max((n.cpus for n in here), default=1), max((n.gpus for n in here), default=0)
     nodes, cpus, gpus = _counts(given, max(most_cpus, 1), max(most_gpus, 1))
     alone = not shared or places[0].whole_nodes or ("exclusive" in given and given["exclusive"] is None)
-    remarks = dict.fromkeys(why for name, why in NOT_WEIGHED.items() if name in given and (shared or name in _WHEN))
+    ignored = [name for name in NOT_WEIGHED if name in given and (shared or name not in _OF_SHARED_NODES)]
     return RequestedSize(
         nodes,
         limit_s,
         tuple(place.name for place in places),
         WHOLE if alone else -(-gpus // nodes),
         WHOLE if alone else max(-(-cpus // nodes), 1),
-        tuple(remarks),
+        tuple(dict.fromkeys(NOT_WEIGHED[name] for name in ignored)),
         given.get("qos") or "",
         _nice(given),
     )
