@@ -11,7 +11,10 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mirage.agent.paths import Home
+    from mirage.agent.site_file import SiteFile
     from mirage.agent.store.sql_store import SqlStore
     from mirage.slurm.client import SlurmClient
     from mirage.slurm.ssh_runner import SshRunner
@@ -76,6 +79,26 @@ def check_cluster(opened: SqlStore, timeout_s: float | None = None) -> None:
     except SlurmError:  # the cluster is unknown, so nothing is known to be wrong
         return
     opened.check_cluster(found)
+
+
+def site_copy() -> Path:
+    """Returns the path of the copy of the rules of the host of ``MIRAGE_SSH``."""
+    from mirage.agent.paths import folder_of
+
+    return folder_of(os.environ) / "ssh" / "site.toml"
+
+
+def site_rules() -> SiteFile:
+    """Returns the rules of the site and of the user.
+
+    With ``MIRAGE_SSH`` they are those of the other host, as the last agent has copied them.
+
+    Raises:
+        ConfigurationError: A file cannot be used.
+    """
+    from mirage.agent.site_file import read_site_files
+
+    return read_site_files(os.environ, site_copy() if os.environ.get("MIRAGE_SSH") else None)
 
 
 def check_login_node(work: str) -> None:

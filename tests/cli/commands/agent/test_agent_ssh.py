@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from mirage.agent.site_file import read_site_files
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.agent.agent_run import _connect
 from tests.support.ssh_server import login_host
@@ -19,7 +18,8 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A host with rules of its site."""
     folder = login_host(tmp_path, monkeypatch)
     monkeypatch.setenv("MIRAGE_SSH", "")
-    monkeypatch.setattr(cluster, "home", lambda: type("Home", (), {"folder": folder / "m"})())
+    monkeypatch.setenv("MIRAGE_HOME", str(folder / "m"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
     monkeypatch.setattr("mirage.slurm.ssh_runner.LONGEST_SOCKET", 400)
     monkeypatch.setattr("mirage.agent.site_file.SITE_FILE", folder / "site.toml")
     (folder / "site.toml").write_text("least_poll = '2m'\n")
@@ -27,16 +27,18 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_rules_of_the_host_count(host: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rules = _connect("login1")
-    assert read_site_files({"HOME": str(host)}, rules).least_poll_s == 120
+    _connect("login1")
+    assert cluster.site_rules().least_poll_s == 120
     assert cluster.client().user == "eve"
     assert capsys.readouterr().err == ""
     (host / "status").write_text("255")
-    assert _connect("login1").exists(), "without a connection, those of the last time"
+    _connect("login1")
+    assert cluster.site_rules().least_poll_s == 120, "without a connection, those of the last time"
     assert "no connection to login1" in capsys.readouterr().err
     (host / "status").unlink()
     (host / "site.toml").unlink()
-    assert not _connect("login1").exists()
+    _connect("login1")
+    assert cluster.site_rules().least_poll_s == 0
 
 
 def test_a_clock_that_differs_is_reported(

@@ -207,6 +207,12 @@ def test_a_site_s_rules_count_for_an_edit(
     assert (
         "this site allows no chains in partition debug" in type_("chain", "edit", "serve", "-p", "debug", status=1)[1]
     )
+    cluster.site_copy().parent.mkdir()
+    cluster.site_copy().write_text('no_chains_in_partitions = ["long"]\n')
+    monkeypatch.setenv("MIRAGE_SSH", "login1")
+    for place in ("debug", "long"):
+        refusal = type_("chain", "edit", "serve", "-p", place, status=1)[1]
+        assert f"this site allows no chains in partition {place}" in refusal
     assert chain() == before
 
 

@@ -69,12 +69,11 @@ def once(
     from mirage.agent.monitoring.log import start_logging
     from mirage.agent.policy_runner.child_process import ChildProcess
     from mirage.agent.settings import AgentSettings
-    from mirage.agent.site_file import read_site_files
     from mirage.duration import format_duration
 
     start_logging(as_json=log_json, files=cluster.home().logs)
     os.environ.update(ONE_THREAD)
-    stopping, home, site = StopSignals(), cluster.home(), read_site_files(os.environ)
+    stopping, home, site = StopSignals(), cluster.home(), cluster.site_rules()
     memory = PassMemory.read(home.pass_memory)
     every_s = interval_s((*memory.begun_s, int(cluster.clock())), every_s)
     with cluster.store() as store:

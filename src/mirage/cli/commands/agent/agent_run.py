@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -98,14 +97,15 @@ def run(
     from mirage.agent.monitoring.log import start_logging
     from mirage.agent.policy_runner.child_process import ChildProcess
     from mirage.agent.settings import AgentSettings
-    from mirage.agent.site_file import read_site_files
     from mirage.agent.store.lease import holder_name
     from mirage.real_time import on_this_clock_s, real_s
 
     if host is not None and not host.strip():
         raise click.UsageError("--ssh is empty; name a host, or leave the option out")
     start_logging(as_json=log_json, files=cluster.home().logs)
-    site = read_site_files(os.environ, _connect(host) if host else None)
+    if host:
+        _connect(host)
+    site = cluster.site_rules()
     settings = AgentSettings()
     if poll_s is not None:
         settings = replace(settings, poll_s=poll_s, busy_poll_s=min(poll_s, settings.busy_poll_s))
@@ -147,8 +147,8 @@ def run(
         watched.run(stopping.sleep, stopping.arrived)
 
 
-def _connect(host: str) -> Path:
-    """Opens the connection to a host; returns a copy of the rules of its site.
+def _connect(host: str) -> None:
+    """Opens the connection to a host, and copies the rules of its site.
 
     Slurm's commands run there from now on. Without a connection the copy is that of the last time.
     """
@@ -156,7 +156,7 @@ def _connect(host: str) -> Path:
     from mirage.atomic_file import write_atomically
 
     os.environ["MIRAGE_SSH"] = host
-    runner, rules = cluster.ssh_runner(), cluster.home().folder / "ssh" / "site.toml"
+    runner, rules = cluster.ssh_runner(), cluster.site_copy()
     runner.open_connection(interactive=sys.stdin.isatty())
     try:
         before_s = cluster.clock()
@@ -165,7 +165,7 @@ def _connect(host: str) -> Path:
         found = runner.run(["cat", str(SITE_FILE)])
     except (SlurmError, ValueError, IndexError) as error:
         click.echo(f"mirage: warning: {error}; the agent tries again", err=True)
-        return rules
+        return
     if found.status == 0:
         write_atomically(rules, found.stdout.encode(), 0o600)
     else:
@@ -176,7 +176,6 @@ def _connect(host: str) -> Path:
             "by as much; synchronize this machine's clock",
             err=True,
         )
-    return rules
 
 
 def _log_rules(settings: AgentSettings) -> None:

@@ -97,7 +97,6 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
     from mirage.agent.chain.create import with_scripts
     from mirage.agent.model import Chain
     from mirage.agent.paths import Home
-    from mirage.agent.site_file import read_site_files
     from mirage.presets.detect import shape_of
     from mirage.presets.wrapper import LONGEST_WAIT_S, is_shell_script, waiting_for_previous
 
@@ -105,7 +104,7 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
     refuse_ssh("mirage adopt")
     check_sbatch()
     words |= {"request_id": "", "quiet": False}
-    now_s, site, slurm = int(cluster.clock()), read_site_files(os.environ), cluster.client()
+    now_s, site, slurm = int(cluster.clock()), cluster.site_rules(), cluster.client()
     cluster.check_controller(slurm)
     with cluster.store(to_read=words["dry_run"]) as store:
         cluster.check_cluster(store)

@@ -89,7 +89,6 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
     from mirage.agent.chain.edit import differences, edit_chain, edited_job
     from mirage.agent.cycle.retries import CLEARED
     from mirage.agent.model import EventRecord
-    from mirage.agent.site_file import read_site_files
     from mirage.presets.detect import shape_of
 
     now_s = int(cluster.clock())
@@ -104,7 +103,7 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
             )
         cluster.check_cluster(store)
         job = edited_job(chain, cluster.home(), edit)
-        read_site_files(os.environ).check_place(job.given)
+        cluster.site_rules().check_place(job.given)
         spec = _fields(words, costs, chain, store, now_s)
         if edit.script is not None:
             own: dict[str, Any] = {

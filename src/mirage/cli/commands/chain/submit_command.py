@@ -118,7 +118,6 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     will find out.
     """
     from mirage.agent.chain.request import read_request
-    from mirage.agent.site_file import read_site_files
     from mirage.slurm.sbatch_options import parse_sbatch
 
     check_sbatch()
@@ -135,7 +134,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     request, applied, reasons = with_preset(ctx, words, request)
     note(words, *request.remarks, *misplaced(ctx, script, arguments), *reasons)
     now_s = int(cluster.clock())
-    site = read_site_files(os.environ)
+    site = cluster.site_rules()
     site.check_place(request.given)
     if words["agentless"]:
         with cluster.store(to_read=True) as store:

@@ -52,13 +52,12 @@ def _hosting() -> list[Finding]:
     """Returns the rules of the site file, and what is wrong with the agent's folder."""
     from mirage.agent.hosting.installed_passes import entry_trouble
     from mirage.agent.paths import Home
-    from mirage.agent.site_file import read_site_files
     from mirage.agent.store.sql_store import check_store
     from mirage.slurm.survey import FAIL, OK, WARN, Finding
 
     findings = []
     try:
-        site = read_site_files(os.environ)
+        site = cluster.site_rules()
     except ConfigurationError as error:
         findings.append(Finding(FAIL, "site file", "cannot be used; no chain is submitted", str(error)))
     else:
@@ -117,11 +116,10 @@ def _trial(slurm: SlurmClient, partition: str) -> Finding:
 def _polls() -> Finding:
     """Returns how often an agent polls the queue here."""
     from mirage.agent.settings import AgentSettings
-    from mirage.agent.site_file import read_site_files
     from mirage.slurm.survey import OK, Finding
 
     try:
-        settings = AgentSettings().under(read_site_files(os.environ))
+        settings = AgentSettings().under(cluster.site_rules())
     except ConfigurationError:
         settings = AgentSettings()  # the finding of the site file reports it
     often = f"an agent runs squeue every {settings.poll_s} s, and every {settings.busy_poll_s} s during a hand-over"
