@@ -14,6 +14,7 @@ import pytest
 from mirage.agent.chain.spec_check import (
     SIGNALS,
     check_policy,
+    check_spec,
     default_grace_s,
     late_signal,
     least_limit_s,
@@ -149,6 +150,17 @@ def test_a_grace_above_half_of_the_limit_is_reported(
         "end; give a shorter grace, or a longer limit"
     )
     assert late_signal(spec, given) == ((remark,) if is_late else ())
+
+
+@pytest.mark.parametrize(
+    ("policy", "minutes", "lead"), [("lead:0.5", 30, "0.5 h"), ("sml", 180, "3 h"), ("saia", 9, "0.15 h"),
+                                    ("hold:1", 60, "1 h")],
+)  # fmt: skip
+def test_a_constant_lead_is_shorter_than_the_limit(policy: str, minutes: int, lead: str) -> None:
+    spec = ChainSpec(Submission("job.sh"), policy=policy)
+    check_spec(spec, {"time": str(minutes + 1)}, None, has_end=True)
+    with pytest.raises(ConfigurationError, match=f"--policy {policy} leads by {lead}, which is not less than the time"):
+        check_spec(spec, {"time": str(minutes)}, None, has_end=True)
 
 
 def test_a_chain_that_is_never_to_hold_two_takes_a_policy_that_never_does() -> None:

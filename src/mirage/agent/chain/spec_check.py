@@ -91,6 +91,10 @@ AT_THE_END = ("reactive", "dependency", "singleton")
 """Policies under which the next link competes only once the present one has ended."""
 
 
+OF_CONSTANT_HOURS = ("lead", "saia", "sml", "hold")
+"""Policies that release the next link a constant number of hours before the end of the present one."""
+
+
 def policy_name(named: str | None, *, never_two: bool) -> str:
     """The policy of a chain.
 
@@ -290,9 +294,10 @@ def _check_times(spec: ChainSpec, limit: int, lasts: str) -> None:
             f"--warmup {format_duration(spec.warmup_s)} and --grace {format_duration(grace_s)} leave nothing of "
             f"{lasts}; shorten one of them, or lengthen the limit"
         )
-    base, _, parameter = spec.policy.partition(":")
-    if base == "lead" and float(parameter) * HOUR_S >= limit:
+    constant = spec.policy.partition(":")[0] in OF_CONSTANT_HOURS
+    hours = getattr(make_policy(spec.policy), "hours", 0.0) if constant else 0.0
+    if hours * HOUR_S >= limit:
         raise ConfigurationError(
-            f"--policy {spec.policy} leads by {parameter} h, which is not less than {lasts}: the next job would be due "
-            "before the last one started; lead:N counts hours and takes fractions (lead:0.5)"
+            f"--policy {spec.policy} leads by {hours:g} h, which is not less than {lasts}: the next job would be due "
+            "before the last one started; give a longer limit, or a shorter lead, such as lead:0.5 for half an hour"
         )
