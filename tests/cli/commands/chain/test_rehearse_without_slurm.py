@@ -74,10 +74,22 @@ def test_a_warning_that_no_link_would_get_is_refused(
     assert not (tmp_path / "home").exists()
 
 
-@pytest.mark.parametrize(("words", "minutes"), [((), "14"), (("--patience", "20m", "--grace", "1m"), "23")])
+@pytest.mark.parametrize(
+    ("words", "minutes", "limit"),
+    [
+        (
+            (),
+            "14",
+            "00:14:00: 00:10:00 for its first step (--patience), 00:00:20 until the warning (--after), the lead of "
+            "00:02:00, and",
+        ),
+        (("--patience", "20m", "--grace", "1m", "-t", "3"), "23", "00:23:00 (in place of 3): 00:20:00 for its first"),
+    ],
+)
 def test_the_jobs_end_and_are_warned_by_the_rehearsal_alone(
-    words: tuple[str, ...], minutes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    words: tuple[str, ...], minutes: str, limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     """Options of the script that would do so at another time are left out."""
     script = "#!/bin/bash\n#SBATCH --signal=B:USR1@120 -J own\n#SBATCH --time-min=5:00 --dependency=singleton\ntrue\n"
     (tmp_path / "job.sh").write_text(script)
@@ -94,5 +106,6 @@ def test_the_jobs_end_and_are_warned_by_the_rehearsal_alone(
     assert main(["rehearse", *words, "job.sh"]) == 1
     called = (tmp_path / "called").read_text()
     assert f"--time={minutes} " in called
+    assert f"mirage: the time limit of each job is {limit} " in capsys.readouterr().err
     assert called.startswith(" "), "no SBATCH_SIGNAL"
     assert directives((tmp_path / "copy").read_bytes()) == {"job-name": "own"}

@@ -76,6 +76,9 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
     SIGKILL after KillWait. The second job must resume at a higher step. The command measures the lead that is needed,
     shows the way of the signal, and names the trap where it fails.
 
+    Each job gets the time limit that the rehearsal needs, in place of -t: the time for its first step, --after, and
+    the lead.
+
     Both jobs write checkpoints where the script does: give it an output folder of its own. MIRAGE_REHEARSAL=1 is in
     their environment; the variables of a chain, such as MIRAGE_CHAIN and MIRAGE_LINK, are not.
 
@@ -125,6 +128,14 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
     )  # fmt: skip
     given = {k: v for k, v in request.submission.options.items() if k not in REPLACED}
     minutes = math.ceil((plan.lead_s + plan.after_s + plan.first_step_s) / 60) + 1
+    in_place = f" (in place of {request.given['time']})" if limit is not None else ""
+    click.echo(
+        f"mirage: the time limit of each job is {format_duration(60 * minutes)}{in_place}: "
+        f"{format_duration(round(plan.first_step_s))} for its first step (--patience), "
+        f"{format_duration(round(plan.after_s))} until the warning (--after), the lead of "
+        f"{format_duration(plan.lead_s)}, and a minute more",
+        err=True,
+    )
     submission = replace(
         request.submission, options={**given, "time": str(minutes)}, directory=str(directory),
         environment={k: v for k, v in {**os.environ, **request.submission.environment}.items() if k != "SBATCH_SIGNAL"},
