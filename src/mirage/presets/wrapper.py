@@ -14,6 +14,9 @@ LEFT_ON_WARNING = 75
 OBSERVER = "mirage-rehearsal-observer"
 """A word in the command line of a process that is no part of the training."""
 
+ADDED = "# The next statement was added by mirage submit --framework."
+"""The comment before the wrapper in a batch script."""
+
 _SHELL = re.compile(rb"#!\s*(/\S*/)?(env\s+(-S\s+)?)?(/\S*/)?(ba|da|z|k)?sh\b")
 
 
@@ -60,7 +63,7 @@ def wrapped(
     }
     body = re.sub("@([A-Z]+)@", lambda found: values[found[1]], text)
     start = (
-        "# The next statement was added by mirage submit --framework.\n"
+        f"{ADDED}\n"
         f'case "${{MIRAGE_WRAPPED:-}}" in "$SLURM_JOB_ID"-*) ;; *) exec bash -c {shlex.quote(body)} "$0" "$@" ;; esac\n'
     )
     return with_statement(script, start)

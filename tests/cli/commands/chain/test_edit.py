@@ -171,6 +171,8 @@ def test_a_new_script_gets_the_wrapper_of_the_chain_s_preset(
     script = (cluster.home().folder / chain().spec.submission.script).read_text()
     assert "mirage_deliver" in script
     assert script.endswith("python3 train.py\n")
+    _, err = type_("chain", "edit", "serve", "--grace", "5m")
+    assert err == "the wrapper in the script still has the old grace; give the script too, to replace it\n"
     assert "give the script too" in type_("chain", "edit", "serve", "--framework", "hf", status=2)[1]
 
 

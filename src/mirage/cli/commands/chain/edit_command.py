@@ -89,7 +89,6 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
     from mirage.agent.chain.edit import differences, edit_chain, edited_job
     from mirage.agent.cycle.retries import CLEARED
     from mirage.agent.model import EventRecord
-    from mirage.presets.detect import shape_of
 
     now_s = int(cluster.clock())
     edit = _job_edit(ctx)
@@ -105,23 +104,7 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
         job = edited_job(chain, cluster.home(), edit)
         cluster.site_rules().check_place(job.given)
         spec = _fields(words, costs, chain, store, now_s)
-        if edit.script is not None:
-            own: dict[str, Any] = {
-                "framework": words["framework"] or chain.spec.framework or None,
-                "grace": spec.grace_s,
-                "ready_by_job": spec.ready_by_job,
-                "never_two": spec.never_two,
-            }
-            traps = shape_of(job.script, Path(job.submission.directory)).traps
-            job, _, remarks = with_preset(ctx, own, job)
-            spec = replace(
-                spec, framework=own["framework"] or "", to_batch_shell=own.get("to_batch_shell", spec.to_batch_shell),
-                signal=spec.signal if spec.signal in traps else own.get("signal_previous", spec.signal),
-            )  # fmt: skip
-            for remark in remarks:
-                click.echo(remark, err=True)
-        elif words["framework"] is not None:
-            raise click.UsageError("--framework is for a new script; give the script too")
+        job, spec = _with_preset(ctx, words, edit, job, spec)
         new_limit = edit.script is not None or "time" in (*edit.options, *edit.unset)
         spec = _checked(spec, edit, job, until_done=words["until_done"] or (spec.until_done and not new_limit))
         edited = changed = differences(chain.spec, spec, job.script_name if edit.script is not None else "")
@@ -175,6 +158,37 @@ def _check_given(edit: JobEdit, words: Mapping[str, Any]) -> None:
     ours = (*words.keys() - {"dry_run", "as_json"}, "interruption_cost", "overlap_cost")
     if not edit.changes_something and not any(map(is_given, ours)):
         raise click.UsageError("which change? give options of the chain or of sbatch, or a new script")
+
+
+def _with_preset(
+    ctx: click.Context, words: Mapping[str, Any], edit: JobEdit, job: Request, spec: ChainSpec
+) -> tuple[Request, ChainSpec]:
+    """Returns the job and the specification with the preset for a new script."""
+    from mirage.presets.detect import shape_of
+    from mirage.presets.wrapper import ADDED
+
+    if edit.script is None:
+        if words["framework"] is not None:
+            raise click.UsageError("--framework is for a new script; give the script too")
+        if words["grace"] is not None and ADDED.encode() in job.script:
+            click.echo(
+                "the wrapper in the script still has the old grace; give the script too, to replace it", err=True
+            )
+        return job, spec
+    own: dict[str, Any] = {
+        "framework": words["framework"] or spec.framework or None,
+        "grace": spec.grace_s,
+        "ready_by_job": spec.ready_by_job,
+        "never_two": spec.never_two,
+    }
+    traps = shape_of(job.script, Path(job.submission.directory)).traps
+    job, _, remarks = with_preset(ctx, own, job)
+    for remark in remarks:
+        click.echo(remark, err=True)
+    return job, replace(
+        spec, framework=own["framework"] or "", to_batch_shell=own.get("to_batch_shell", spec.to_batch_shell),
+        signal=spec.signal if spec.signal in traps else own.get("signal_previous", spec.signal),
+    )  # fmt: skip
 
 
 def _checked(spec: ChainSpec, edit: JobEdit, job: Request, *, until_done: bool) -> ChainSpec:
