@@ -142,6 +142,17 @@ class SiteFile:
         if why := self.place_refusal(given.get("partition") or "", given.get("qos") or ""):
             raise ConfigurationError(why)
 
+    def waiting_links_remark(self, wanted: int | None) -> tuple[str, ...]:
+        """A remark on more waiting links than the site allows; none of them is refused.
+
+        Args:
+            wanted: The number that the user gives; None for none.
+        """
+        most = self.most_waiting_links
+        if wanted is None or most is None or wanted <= most:
+            return ()
+        return (self.refusal(f"--waiting-links {wanted} counts as {most}, the most that this site allows"),)
+
     def is_login_node(self, host: str = "") -> bool:
         """Whether a host is a login node, by its full or its short name.
 

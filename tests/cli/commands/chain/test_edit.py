@@ -218,6 +218,17 @@ def test_a_site_s_rules_count_for_an_edit(
     assert chain() == before
 
 
+def test_more_waiting_links_than_the_site_allows_are_a_remark(
+    type_: Type, chain: Callable[[], Chain], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "mirage").mkdir()
+    (tmp_path / "mirage" / "site.toml").write_text("most_waiting_links = 2\n")
+    _, remark = type_("chain", "edit", "serve", "--waiting-links", "4")
+    assert remark.startswith("--waiting-links 4 counts as 2, the most that this site allows (site file ")
+    assert chain().spec.waiting_links == 4
+
+
 def test_a_limit_with_a_unit_is_stored_in_slurms_form(type_: Type, chain: Callable[[], Chain]) -> None:
     type_("chain", "edit", "serve", "-t", "36h")
     assert chain().spec.submission.options["time"] == "1-12:00:00"

@@ -175,7 +175,9 @@ def test_a_signal_that_takeover_could_not_send_is_refused_at_once(
     assert inside.calls == []
 
 
-def test_takeover_without_a_signal_only_waits(type_: Type, inside: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_takeover_without_a_signal_only_waits_as_long_as_the_site_allows(
+    type_: Type, inside: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     inside.jobs = (
         QueuedJob(101, JobState.RUNNING, user="ada", comment="mirage:serve:1:safe.deer", start_s=5),
         QueuedJob(102, JobState.RUNNING, user="ada", comment=OURS, start_s=9),
@@ -183,7 +185,11 @@ def test_takeover_without_a_signal_only_waits(type_: Type, inside: Any, monkeypa
     now = [5.0]
     monkeypatch.setattr("mirage.real_time.real_s", lambda: now[0])
     monkeypatch.setattr("time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
-    _, error = type_("link", "takeover", "--signal", "none", "--max-overlap", "3m", status=1)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "mirage").mkdir()
+    (tmp_path / "mirage" / "site.toml").write_text('most_overlap = "3m"\n')
+    _, error = type_("link", "takeover", "--signal", "none", "--max-overlap", "4m", status=1)
+    assert "--max-overlap counts as 00:03:00, the longest overlap that this site allows (site file " in error
     assert "job 101 still runs after 3 min (--max-overlap): this job must not train" in error
     assert inside.calls == [("update", 102, {"Comment": f"{OURS} ready@{NOW_S}"})]
 

@@ -30,6 +30,16 @@ def submit(
     return submitted
 
 
+def test_more_waiting_links_than_the_site_allows_are_a_remark(
+    submit: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "mirage").mkdir()
+    (tmp_path / "mirage" / "site.toml").write_text("most_waiting_links = 2\n")
+    remark = f"--waiting-links 3 counts as 2, the most that this site allows (site file {tmp_path}/mirage/site.toml)"
+    assert remark in submit("--waiting-links", "3")[1]
+    assert "--waiting-links" not in submit("--waiting-links", "2")[1]
+
+
 def test_a_grace_above_half_of_the_limit_is_a_remark(submit: Callable[..., tuple[int, str]]) -> None:
     assert "--grace 00:40:00 is longer than half of the time limit 1:00:00: " in submit("--grace", "40m")[1]
     assert "--grace" not in submit("--grace", "30m")[1]

@@ -122,6 +122,7 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
         request, applied, reasons = with_preset(ctx, words, request)
         site.check_place(request.given)
         site.check_chains(store, cluster.home())
+        note(words, *site.waiting_links_remark(words["waiting_links"]))
         spec = adopted_spec(
             new_spec(words, costs.cost(), request, now_s), delivery, has_wrapper=bool(words["framework"])
         )

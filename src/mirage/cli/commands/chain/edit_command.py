@@ -102,7 +102,10 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
             )
         cluster.check_cluster(store)
         job = edited_job(chain, cluster.home(), edit)
-        cluster.site_rules().check_place(job.given)
+        site = cluster.site_rules()
+        site.check_place(job.given)
+        for remark in site.waiting_links_remark(words["waiting_links"]):
+            click.echo(remark, err=True)
         spec = _fields(words, costs, chain, store, now_s)
         job, spec = _with_preset(ctx, words, edit, job, spec)
         new_limit = edit.script is not None or "time" in (*edit.options, *edit.unset)

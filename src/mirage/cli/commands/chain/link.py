@@ -201,6 +201,7 @@ def takeover(pattern: str | None, most_s: int, signal_after: int | None, name: s
     from mirage.agent.chain.tag import parse_tag
     from mirage.agent.site_file import read_site_files
     from mirage.agent.takeover import EVERY_S, TakeOver, newest_checkpoint, signal_after_s
+    from mirage.duration import format_duration
     from mirage.real_time import real_s
 
     signal = signal_name(name, "--signal")
@@ -214,7 +215,10 @@ def takeover(pattern: str | None, most_s: int, signal_after: int | None, name: s
     site = read_site_files(os.environ)
     pattern = pattern or os.environ.get("MIRAGE_PROGRESS_FILE")
     before = newest_checkpoint(pattern, ".") if pattern else None
-    most_s = most_s if site.most_overlap_s is None else min(most_s, site.most_overlap_s)
+    if site.most_overlap_s is not None and most_s > site.most_overlap_s:
+        most_s = site.most_overlap_s
+        shorter = f"--max-overlap counts as {format_duration(most_s)}, the longest overlap that this site allows"
+        click.echo(f"mirage: {site.refusal(shorter)}", err=True)
     wait = TakeOver(
         cluster.client(),
         int(job),

@@ -136,6 +136,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     now_s = int(cluster.clock())
     site = cluster.site_rules()
     site.check_place(request.given)
+    note(words, *site.waiting_links_remark(words["waiting_links"]))
     if words["agentless"]:
         with cluster.store(to_read=True) as store:
             site.check_chains(store, cluster.home())
