@@ -116,7 +116,8 @@ def reading_of(samples: Mapping[str, float], gauges: Sequence[str] = ()) -> Read
                 raise OSError(f"{kind.in_flight[0]} is no finite number now")
             finished = [samples[name] for name in kind.finished if name in samples]
             return Reading(max(math.ceil(in_flight), 0), sum(finished) if finished else math.nan)
-    names = ", ".join(gauges) or ", ".join(f"{kind.in_flight[0]} ({kind.title})" for kind in KNOWN)
+    absent = ", ".join(name for name in gauges if name not in samples)
+    names = absent or ", ".join(f"{kind.in_flight[0]} ({kind.title})" for kind in KNOWN)
     raise ConfigurationError(f"none of these metrics is there: {names}; name the gauges of this server with --gauge")
 
 
