@@ -109,6 +109,12 @@ def test_list_of_a_column_that_there_is_not(type_: Type) -> None:
     )
 
 
+@pytest.mark.parametrize("words", [["-o", "job"], ["-n"], ["-P"]])
+def test_list_as_json_takes_no_option_of_the_table(type_: Type, words: list[str]) -> None:
+    _, err = type_("chain", "list", "--json", *words, status=2)
+    assert err.splitlines()[-1] == "Error: --json prints every column in its own form; leave -P, -n and -o out"
+
+
 def test_list_as_json_has_every_chain_and_plain_seconds(type_: Type) -> None:
     serve, train, old = json.loads(type_("chain", "list", "--json")[0])
     assert serve == {

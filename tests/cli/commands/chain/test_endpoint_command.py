@@ -22,6 +22,7 @@ from mirage.slurm.records import QueuedJob
 
 Type = Callable[..., tuple[str, str]]
 
+LIST_ALONE = "--list prints the files of the agent; leave --port, --kind, -o and --reload out"
 NO_PORT = "is no port; give one from 1 to 65535, or BASE+JOB%SPAN, as 20000+JOB%20000"
 
 
@@ -82,6 +83,8 @@ def test_a_file_of_the_user_is_not_replaced(type_: Type, slurm: Any, tmp_path: P
         (["--port", "9+JOB%65528"], f"Error: Invalid value for '--port': '9+JOB%65528' {NO_PORT}"),
         (["--port", "9+JOB%0"], f"Error: Invalid value for '--port': '9+JOB%0' {NO_PORT}"),
         (["--port", "80", "--install"], "Error: --install needs -o FILE"),
+        (["--list", "--port", "80"], f"Error: {LIST_ALONE}"),
+        (["--list", "-o", "up.conf"], f"Error: {LIST_ALONE}"),
         (["--port", "80", "--json"], "Error: --json prints the files of --list; give that, too"),
         (
             ["--port", "80", "--every", "9s"],

@@ -96,7 +96,7 @@ def endpoint(
 
     if sum((install, uninstall, listed, watch)) > 1:
         raise click.UsageError("give one of --install, --uninstall, --list and --watch")
-    _check_alone(as_json and not listed, is_given("every_s") and not watch)
+    _check_alone(as_json=as_json, listed=listed, watch=watch)
     if reload_ is not None and out is None:
         raise click.UsageError("--reload runs a command after changes of a file; give -o FILE")
     if listed:
@@ -137,16 +137,18 @@ def endpoint(
         click.echo(f"mirage: ended by {arrived[0]}; {out} stays as it is", err=True)
 
 
-def _check_alone(json_without_list: bool, every_without_watch: bool) -> None:
+def _check_alone(*, as_json: bool, listed: bool, watch: bool) -> None:
     """Refuses options that would have no effect.
 
     Raises:
         click.UsageError: There is one.
     """
-    if json_without_list:
+    if as_json and not listed:
         raise click.UsageError("--json prints the files of --list; give that, too")
-    if every_without_watch:
+    if is_given("every_s") and not watch:
         raise click.UsageError("--every is the time between queries of --watch; the agent has one of its own")
+    if listed and any(map(is_given, ("port", "kind", "out", "reload_"))):
+        raise click.UsageError("--list prints the files of the agent; leave --port, --kind, -o and --reload out")
 
 
 def _install(store: SqlStore, wanted: Endpoint) -> None:

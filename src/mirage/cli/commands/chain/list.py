@@ -67,6 +67,8 @@ def list_(everything: bool, parsable2: bool, noheader: bool, columns: str | None
     """
     from mirage.agent.store.engine import place_of
 
+    if as_json and (parsable2 or noheader or columns is not None):
+        raise click.UsageError("--json prints every column in its own form; leave -P, -n and -o out")
     chosen = list(COLUMNS) if columns is None else columns.split(",")
     if unknown := [name for name in chosen if name not in COLUMNS]:
         raise click.UsageError(f"there is no column {shown(unknown[0])}; there are {', '.join(COLUMNS)}")
