@@ -331,7 +331,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_submitted(
         ("--chains serve", "unrecognized option '--chains'; did you mean --chain?"),
         ("--for UNLIMITED", "'UNLIMITED' never ends; give a time that does"),
         ("--warmup=-1", "'-1' is negative; give a time from 0 on"),
-        ("--notify-gap 5m", "--notify-gap is for the messages of --notify; give it, too"),
+        ("--notify-gap 5m", "--notify-gap is for the messages of --notify; give a target, too"),
         ("--notify none --notify true", "--notify none sends no messages; leave it or the other targets out"),
         ("--ready-command true --ready-by-job", "--ready-command and --ready-by-job both define when a job is ready"),
         ("--progress-file=", "--progress-file is empty; name a file, or leave the option out"),

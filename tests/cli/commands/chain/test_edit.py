@@ -371,7 +371,8 @@ def test_what_cannot_work_is_refused_before_anything_changes(
         (["--dry-run"], "which change?"),
         (["--never-two"], "--never-two is an option of mirage submit, and this command does not take it"),
         (["--agentless"], "--agentless is an option of mirage submit, and this command does not take it"),
-        (["--notify-gap", "5m"], "--notify-gap is for the messages of --notify; give it, too"),
+        (["--notify", "none", "--notify-gap", "5m"], "--notify-gap is for the messages of --notify; give a target"),
+        (["--notify-gap", "5m"], "--notify-gap is for the messages of --notify; give a target, too"),
         (["--unset", ""], "--unset is empty; name an option of sbatch"),
     ],
 )
@@ -379,6 +380,14 @@ def test_an_edit_without_a_change_is_a_wrong_usage(
     type_: Type, chain: Callable[[], Chain], words: list[str], message: str
 ) -> None:
     assert message in " ".join(type_("chain", "edit", "serve", *words, status=2)[1].split())
+
+
+def test_a_chain_that_never_holds_two_takes_no_option_for_decisions(
+    type_: Type, store: SqlStore, chain: Callable[[], Chain]
+) -> None:
+    store.change_spec(chain(), replace(chain().spec, never_two=True, policy="dependency"))
+    _, error = type_("chain", "edit", "serve", "--interruption-cost", "5", status=2)
+    assert "--interruption-cost has no effect with --never-two: Slurm alone starts" in " ".join(error.split())
 
 
 def test_two_ends_at_once_are_a_wrong_usage(type_: Type, chain: Callable[[], Chain]) -> None:

@@ -30,6 +30,25 @@ def submit(
     return submitted
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--never-two", "--least-life", "0.5"), "--least-life has no effect with --never-two: Slurm alone starts the"),
+        (("--never-two", "--waiting-links", "2"), "--waiting-links has no effect with --never-two"),
+        (("--never-two", "--interruption-cost", "2"), "--interruption-cost has no effect with --never-two"),
+        (("--never-two", "--overlap-cost", "2"), "--overlap-cost has no effect with --never-two"),
+        (("--notify", "none", "--notify-gap", "5m"), "--notify-gap is for the messages of --notify; give a target"),
+        (("--signal-previous", "none", "--grace", "5m"), "--grace is the time after the signal, and --signal-previous"),
+    ],
+)
+def test_an_option_without_effect_is_a_wrong_usage(
+    submit: Callable[..., tuple[int, str]], words: tuple[str, ...], message: str
+) -> None:
+    status, printed = submit(*words)
+    assert status == 2
+    assert message in printed
+
+
 def test_more_waiting_links_than_the_site_allows_are_a_remark(
     submit: Callable[..., tuple[int, str]], tmp_path: Path
 ) -> None:

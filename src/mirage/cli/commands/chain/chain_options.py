@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from mirage.cli.options import ExtensibleOption
+from mirage.cli.options import ExtensibleOption, is_given
 from mirage.cli.values import COUNT, DURATION, LIMITED_DURATION, POSITIVE_DURATION, Number
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
@@ -220,8 +220,8 @@ def notify_fields(words: Mapping[str, Any], known_targets: Sequence[str] = ()) -
     fields: dict[str, Any] = {}
     if "none" in words["notify"] and set(words["notify"]) != {"none"}:
         raise click.UsageError("--notify none sends no messages; leave it or the other targets out")
-    if words["notify_gap"] is not None and not (words["notify"] or known_targets):
-        raise click.UsageError("--notify-gap is for the messages of --notify; give it, too")
+    if words["notify_gap"] is not None and set(words["notify"] or known_targets) <= {"none"}:
+        raise click.UsageError("--notify-gap is for the messages of --notify; give a target, too")
     if words["notify"]:
         from mirage.agent.background.notifications import check_target
 
@@ -254,6 +254,20 @@ def progress_fields(words: Mapping[str, Any], known_file: str = "") -> dict[str,
             raise click.UsageError("--no-progress-links counts jobs by --progress-file; give it, too")
         fields["no_progress_links"] = words["no_progress_links"]
     return fields
+
+
+def check_never_two() -> None:
+    """Checks that no option for decisions is given with ``--never-two``, which has none.
+
+    Raises:
+        UsageError: There is one.
+    """
+    for option in ("least_life", "waiting_links", "interruption_cost", "overlap_cost"):
+        if is_given(option):
+            raise click.UsageError(
+                f"--{option.replace('_', '-')} has no effect with --never-two: Slurm alone starts the next job; leave "
+                "one of them out"
+            )
 
 
 def check_ready_command(words: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ import click
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.chain_options import (
     chain_options,
+    check_never_two,
     check_ready_command,
     end_s,
     notify_fields,
@@ -233,6 +234,8 @@ def _fields(words: Mapping[str, Any], costs: CostOptions, chain: Chain, store: S
     from mirage.policy.policy_registry import lasting_name
 
     check_ready_command({**words, "ready_by_job": chain.spec.ready_by_job})
+    if chain.spec.never_two:
+        check_never_two()
     fields: dict[str, Any] = {
         field: words[field]
         for field in ("least_life", "waiting_links", "links_a_day", "ready_command", "links")

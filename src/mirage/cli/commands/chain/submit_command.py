@@ -17,6 +17,7 @@ import click
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.chain_options import (
     chain_options,
+    check_never_two,
     check_ready_command,
     end_s,
     not_empty,
@@ -126,6 +127,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     options, script, arguments = parse_sbatch(ctx.meta["sbatch"])
     if (status := about_sbatch(options)) is not None:
         ctx.exit(status)
+    _check_grace(words)
     words["quiet"] = "quiet" in options
     try:
         request = read_request(options, script, arguments, caller())
@@ -165,6 +167,21 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
         ctx.exit(UNKNOWN)
 
 
+def _check_grace(words: Mapping[str, Any]) -> None:
+    """Checks that the grace begins with a signal, or that the job itself needs to know it.
+
+    Raises:
+        UsageError: It does not.
+    """
+    from mirage.agent.chain.spec_check import signal_name
+
+    needed = any(words[name] for name in ("agentless", "framework", "ready_by_job"))
+    if words["grace"] is not None and not needed and not signal_name(words["signal_previous"]):
+        raise click.UsageError(
+            "--grace is the time after the signal, and --signal-previous none sends none; leave one of them out"
+        )
+
+
 def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) -> ChainSpec:
     """Returns the specification of the chain, checked before anything is submitted."""
     from mirage.agent.chain.spec_check import (
@@ -182,6 +199,8 @@ def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int)
     from mirage.policy.policy_registry import lasting_name
 
     check_ready_command(words)
+    if words["never_two"]:
+        check_never_two()
     has_end = _has_end(words)
     grace_s = words["grace"] if words["grace"] is not None else default_grace_s(limit_s(request.given))
     policy = policy_name(words["policy"], never_two=words["never_two"])
