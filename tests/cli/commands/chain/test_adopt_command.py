@@ -122,6 +122,15 @@ def test_the_job_becomes_link_1_and_no_second_time(type_: Type, site: Site, stor
     assert "is link 1 of chain goes-on already" in type_("adopt", "41", status=1)[1]
 
 
+def test_a_quiet_adoption_prints_nothing_and_is_no_option_of_later_jobs(
+    type_: Type, site: Site, store: SqlStore
+) -> None:
+    assert type_("adopt", "41", "-Q", "--chain", "goes-on", "--links", "3", "--no-agent") == ("", "")
+    assert "quiet" not in store.chain("goes-on").spec.submission.options
+    (link,) = store.links(store.chain("goes-on").id)
+    assert link.job == 41
+
+
 def test_one_link_has_no_successor_and_an_early_end_is_a_warning(type_: Type, site: Site) -> None:
     printed, _ = type_("adopt", "41", "--dry-run", "--links", "1")
     assert "job 41 is link 1, and no link follows it\n" in printed

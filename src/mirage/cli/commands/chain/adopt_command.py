@@ -14,7 +14,7 @@ import click
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.chain_options import chain_options
 from mirage.cli.commands.chain.framework_option import AUTO, framework_option, with_preset
-from mirage.cli.commands.chain.sbatch_words import LikeSbatch, caller, check_sbatch, refuse_ssh, warn_of_refusal
+from mirage.cli.commands.chain.sbatch_words import SILENT, LikeSbatch, caller, check_sbatch, refuse_ssh, warn_of_refusal
 from mirage.cli.commands.chain.submit_command import UNKNOWN, about_end, ensure_agent, new_name, new_spec, note
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
 from mirage.cli.output import echo_outcome
@@ -103,7 +103,8 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
     number, options = _number_and_options(ctx, job)
     refuse_ssh("mirage adopt")
     check_sbatch()
-    words |= {"request_id": "", "quiet": False}
+    words |= {"request_id": "", "quiet": "quiet" in options}
+    options = {name: value for name, value in options.items() if name not in SILENT}
     now_s, site, slurm = int(cluster.clock()), cluster.site_rules(), cluster.client()
     cluster.check_controller(slurm)
     with cluster.store(to_read=words["dry_run"]) as store:
@@ -327,7 +328,7 @@ def _report(
     """Prints the chain."""
     if words["as_json"]:
         echo_outcome(json.dumps(_record(name, found, delivery, steps)))
-    else:
+    elif not words["quiet"]:
         echo_outcome(f"Adopted batch job {found.queued.id}")
     note(words, *steps[1:], *end)
 

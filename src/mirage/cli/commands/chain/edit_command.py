@@ -23,7 +23,7 @@ from mirage.cli.commands.chain.chain_options import (
 )
 from mirage.cli.commands.chain.framework_option import framework_option, with_preset
 from mirage.cli.commands.chain.list import find
-from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, misplaced, warn_of_refusal
+from mirage.cli.commands.chain.sbatch_words import SILENT, LikeSbatch, about_sbatch, caller, misplaced, warn_of_refusal
 from mirage.cli.commands.chain.steer import cancel_jobs, check_cluster
 from mirage.cli.commands.chain.submit_command import about_end
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, is_given, json_output
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from mirage.agent.chain.request import Request
     from mirage.agent.model import Chain, ChainSpec, Link
     from mirage.agent.store.protocol import Store
-
-SILENT = ("parsable", "quiet", "verbose")
-"""Options of sbatch that change only what it prints."""
 
 UNANSWERED = "the waiting job stays; give --replace-waiting again when Slurm answers"
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 ABOUT_SBATCH = ("version", "usage")
 """Options that print information about sbatch and submit nothing."""
 
+SILENT = ("parsable", "quiet", "verbose")
+"""Options of sbatch that change only what it prints."""
+
 OF_SUBMIT = ("agentless", "dry-run", "framework", "request-id")
 """Options of ``mirage submit`` that are not those of a chain."""
 
