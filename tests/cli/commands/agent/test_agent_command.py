@@ -25,6 +25,7 @@ from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.cli import cli_context as cluster
 from mirage.cli import main
+from mirage.cli.commands.agent.foreground_agent import patient_settings
 from mirage.duration import DAY_S
 from mirage.errors import LeaseHeld, SlurmError, SlurmRefused, SlurmUnreachable
 from mirage.slurm.records import Queue, Submission
@@ -250,6 +251,11 @@ def test_the_variable_of_a_refused_time_is_named(
     assert capsys.readouterr().err.splitlines()[-1].startswith(where + message)
     assert main(["agent", "run", "--calibrate-every", interval]) == 2
     assert f"Error: Invalid value for '--calibrate-every': {message}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("timeout_s", "lease_s"), [(None, 240), (60, 240), (1_800, 7_200)])
+def test_a_lease_lasts_four_times_as_long_as_a_command_may(timeout_s: int | None, lease_s: int) -> None:
+    assert patient_settings(AgentSettings(), timeout_s).lease_s == lease_s
 
 
 def test_an_agent_is_of_one_kind(capsys: pytest.CaptureFixture[str]) -> None:

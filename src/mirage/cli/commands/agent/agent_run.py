@@ -87,8 +87,9 @@ def run(
 ) -> None:
     """Manage the chains in the foreground, until SIGTERM or Ctrl-C.
 
-    With --standby on a second login node, the chains continue within five minutes if the first node loses power. With
-    --ssh nothing runs on the cluster but Slurm's commands; while the connection is lost, nothing is concluded from it.
+    With --standby on a second login node, the chains continue within five minutes if the first node loses power, or
+    later if the --command-timeout of its agent is longer than 60s. With --ssh nothing runs on the cluster but Slurm's
+    commands; while the connection is lost, nothing is concluded from it.
     """
     from dataclasses import replace
 

@@ -54,7 +54,8 @@ command_timeout = click.option(
     "timeout_s",
     metavar="TIME",
     type=Duration(1, 2 * HOUR_S, limited=True, with_unit=True),
-    help="Kill a Slurm command after this time. [60s]",
+    help="Kill a Slurm command after this time. If the host of this agent fails, an agent on another one takes over "
+    "after four times this time, and after four minutes at least. [60s]",
 )
 
 heartbeat_url = click.option(
