@@ -145,17 +145,43 @@ def test_lines_are_read_as_slurm_reads_them(conf: Write) -> None:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("A=n1,\\\nn2\n", "n1,n2"),
-        ("A=n1 \\\n  B=2\n", "n1   B=2"),
-        ("A=n1 \\ \t\nB=2\n", "n1 B=2"),
-        ("A=n1 \\  # one\nB=2\n", "n1 B=2"),
-        ("A=\\\nn1\n", "n1"),
-        ("#A=0 \\\nA=n1\n", "n1"),
-        ("A=n1 # one \\\nnonsense\n", "n1"),
+        ("NodeName=n1,\\\nn2\n", "n1,n2"),
+        ("NodeName=n1 \\\n  B=2\n", "n1   B=2"),
+        ("NodeName=n1 \\ \t\nB=2\n", "n1 B=2"),
+        ("NodeName=n1 \\  # one\nB=2\n", "n1 B=2"),
+        ("NodeName=\\\nn1\n", "n1"),
+        ("#NodeName=0 \\\nNodeName=n1\n", "n1"),
+        ("NodeName=n1 # one \\\nnonsense\n", "n1"),
     ],
 )
 def test_a_line_is_continued_after_a_backslash_at_its_end(conf: Write, text: str, value: str) -> None:
-    assert option_lines(conf(text)) == [("a", value)]
+    assert option_lines(conf(text)) == [("nodename", value)]
+
+
+@pytest.mark.parametrize(
+    ("line", "options"),
+    [
+        ("SelectType=select/linear SelectTypeParameters=CR_Memory", "SelectType and SelectTypeParameters"),
+        ('MinJobAge = "111"\t\\\nKillWait = 7 MaxJobCount=3', "MinJobAge and KillWait"),
+        ("MinJobAge=113 PartitionName=q Nodes=n1", "MinJobAge and PartitionName"),
+        ('RebootProgram="/usr/bin/env A=1"', ""),
+        ("PriorityWeightTRES = CPU=1, Mem=2 ,Node=3", ""),
+        ("HASH_VAL = Different Ours=0x1 Slurmctld=0x2", ""),
+        ("AuthInfo = socket=/run/munge,cred_expire=5", ""),
+        ("downnodes=n1 State=DOWN", ""),
+    ],
+)
+def test_several_options_on_a_line_are_refused_as_by_slurmctld(conf: Write, line: str, options: str) -> None:
+    path = conf(f"A=1,\\\n2\n{line}\n")
+    if not options:
+        assert option_lines(path)[0] == ("a", "1,2")
+        return
+    with pytest.raises(ConfigurationError) as refused:
+        option_lines(path)
+    assert (
+        str(refused.value)
+        == f"{path}:3: {options} are on one line, which slurmctld refuses; write each on its own line"
+    )
 
 
 def test_an_included_file_that_is_not_there_is_named_with_the_line(conf: Write, tmp_path: Path) -> None:

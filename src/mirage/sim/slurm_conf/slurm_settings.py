@@ -227,6 +227,12 @@ _COMMENT = re.compile(r"#.*")
 _CONTINUED = re.compile(r"\\[^\S\n]*\n")
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*$", re.IGNORECASE)
 _OPTION = re.compile(r"\s*([A-Za-z]+)\s*=\s*(\S.*?)\s*$")
+_SEVERAL = re.compile(
+    r"\s*(?!(?:nodename|nodeset|partitionname|downnodes|frontendname)\b)([a-z]+)\s*=\s*"
+    r"(?:\"[^\"]*\"|[^\"]*?[^\s\",])\s+([a-z]+)\s*=",
+    re.IGNORECASE,
+)
+"""Two options on a line that may have one. ``scontrol show config`` prints ``CPU=1, Mem=2`` without its quotes."""
 
 
 def ignored_weights(options: Mapping[str, str]) -> tuple[str, ...]:
@@ -363,7 +369,8 @@ def option_lines(path: str | Path, within: tuple[Path, ...] = (), cluster: str =
         cluster: The cluster's name in these, which replaces ``%c`` in an ``Include``, in lower case.
 
     Raises:
-        ConfigurationError: A file cannot be read, is a device, or includes itself; the ``Include`` of it is named.
+        ConfigurationError: A file cannot be read, is a device, or includes itself; the ``Include`` of it is named. Or
+            a line has several options, which slurmctld refuses (22.05.8).
     """
     if is_device(path):
         raise ConfigurationError(f"cannot read {path}: it is a device, which may have no end; name a slurm.conf")
@@ -384,6 +391,11 @@ def option_lines(path: str | Path, within: tuple[Path, ...] = (), cluster: str =
                 options += option_lines(other, (*within, Path(path).absolute()), cluster)
             except ConfigurationError as error:
                 raise ConfigurationError(f"{path}:{number}: Include {included[1]}: {error}") from None
+        elif several := _SEVERAL.match(plain):
+            raise ConfigurationError(
+                f"{path}:{number}: {several[1]} and {several[2]} are on one line, which slurmctld refuses; write each "
+                "on its own line"
+            )
         elif option := _OPTION.match(plain):
             options.append((option[1].lower(), option[2]))
         number += 1 + line.count("\0")  # a continued line is several
