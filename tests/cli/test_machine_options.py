@@ -122,7 +122,7 @@ DATABASE = "AccountingStorageType=accounting_storage/slurmdbd\n"
         ),
         (f"{DATABASE}{WEIGHTS}PriorityFlags=NO_FAIR_TREE\n", ""),
         (
-            "SchedulerParameters=bf_interval=-7, bf_window=90,default_queue_depth=0,bf_resolution=0\n",
+            "SchedulerParameters=Bf_Interval=-7, bf_window=90,default_queue_depth=0,bf_resolution=0\n",
             "Slurm ignores bf_interval=-7 and bf_resolution=0, too small a number, and takes its default",
         ),
         ("SchedulerParameters=bf_interval=-1\n", ""),

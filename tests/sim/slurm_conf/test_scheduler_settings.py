@@ -45,6 +45,10 @@ def conf(tmp_path: Path) -> Write:
         ("SchedulerParameters=bf_max_job_test=3000", {"max_job_test": 3000}),
         ("SchedulerParameters=default_queue_depth=7", {"default_queue_depth": 7}),
         ("SchedulerParameters=preempt_youngest_first", {"youngest_first": True}),
+        (
+            "SchedulerParameters=BF_WINDOW=2880,Preempt_Youngest_First",
+            {"bf_window_s": 2 * DAY_S, "youngest_first": True},
+        ),
         ("SchedulerParameters=defer, bf_interval=9 ,bf_continue", {"bf_interval_s": 9}),
         ("SchedulerParameters=bf_interval=", {}),
         ("SchedulerParameters=bf_interval", {}),

@@ -324,7 +324,7 @@ def small_parameters_remark(options: Mapping[str, str]) -> str:
     Args:
         options: Keys in lower case.
     """
-    words = [word.strip() for word in options.get("schedulerparameters", "").split(",")]
+    words = [word.strip() for word in options.get("schedulerparameters", "").lower().split(",")]
     small = [
         word for word in words
         if (key := word.partition("=")[0]) in _SCHEDULER_PARAMETERS and re.fullmatch(r"-?\d+", word[len(key) + 1 :])
@@ -334,10 +334,10 @@ def small_parameters_remark(options: Mapping[str, str]) -> str:
 
 
 def _scheduler_parameters(options: Mapping[str, str], path: str | Path) -> dict[str, float | bool]:
-    """Settings of ``SchedulerParameters``; too small numbers are ignored, as by slurmctld."""
+    """Settings of ``SchedulerParameters``; slurmctld ignores case and too small numbers."""
     found: dict[str, float | bool] = {}
     backfills = "builtin" not in options.get("schedulertype", "")
-    for word in options.get("schedulerparameters", "").split(","):
+    for word in options.get("schedulerparameters", "").lower().split(","):
         key, _, value = word.strip().partition("=")
         if key == "preempt_youngest_first":
             found["youngest_first"] = True
