@@ -124,7 +124,7 @@ def test_a_default_limit_is_a_limit(partitions: list[SlurmPartition], value: str
         ({"priorityflags": "ACCRUE_ALWAYS"}, "revisions", "ok", "a held link keeps its priority"),
         ({"prioritytype": "priority/basic"}, "age", "ok", "priority/basic"),
         (WITH_ACCOUNTS | {"prioritytype": "priority/basic"}, "age", "ok", "priority/basic"),
-        ({"schedulerparameters": "bf_window=60,bf_interval=7"}, "backfill", "ok", "plans 60 min ahead, every 7 s"),
+        ({"schedulerparameters": "BF_WINDOW=60, bf_interval=7"}, "backfill", "ok", "plans 60 min ahead, every 7 s"),
         ({"schedulertype": "sched/builtin"}, "backfill", "warn", "sched/builtin"),
         ({"minjobage": "60 sec"}, "MinJobAge", "warn", "60 s"),
         ({"minjobage": "300 sec"}, "MinJobAge", "ok", "300 s"),

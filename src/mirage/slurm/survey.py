@@ -232,7 +232,7 @@ def _accrual_limits(slurm: SlurmClient, options: Mapping[str, str]) -> str:
 
 def _backfill(options: Mapping[str, str]) -> Finding:
     scheduler = options.get("schedulertype", "")
-    words = dict(word.partition("=")[::2] for word in options.get("schedulerparameters", "").split(","))
+    words = dict(word.strip().partition("=")[::2] for word in options.get("schedulerparameters", "").lower().split(","))
     window = words.get("bf_window", "1440")
     value = f"plans {window} min ahead, every {words.get('bf_interval', '30')} s"
     if "backfill" not in scheduler:
