@@ -165,24 +165,11 @@ class MachineOptions:
 
     def _scheduler(self) -> SlurmSettings:
         """Returns the parameters of the scheduler."""
-        from mirage.sim.slurm_conf.slurm_settings import (
-            SlurmSettings,
-            fair_share_remark,
-            foreign_file_remark,
-            ignored_remark,
-            priority_type_remark,
-            read_options,
-            small_parameters_remark,
-        )
+        from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
         if self.slurm_conf is not None:
-            options = read_options(self.slurm_conf)
-            for remark in (
-                foreign_file_remark, ignored_remark, priority_type_remark, fair_share_remark, small_parameters_remark,
-            ):  # fmt: skip
-                if text := remark(options):
-                    click.echo(f"mirage: {self.slurm_conf}: {text}", err=True)
-            found = SlurmSettings.from_options(options, self.slurm_conf)
+            report_remarks(self.slurm_conf)
+            found = SlurmSettings.from_slurm_conf(self.slurm_conf)
         else:
             found = SlurmSettings.lonestar6() if self.settings == "lonestar6" else SlurmSettings()
         return self._tested(found)
@@ -242,6 +229,25 @@ machine_options = option_group(
     ),
 )
 """``-N``, ``--processors``, ``--slurm-conf``, ``--cluster``, ``--settings`` and so on: the cluster to simulate."""
+
+
+def report_remarks(slurm_conf: str) -> None:
+    """Reports what Slurm or the simulator ignores in a slurm.conf."""
+    from mirage.sim.slurm_conf.slurm_settings import (
+        fair_share_remark,
+        foreign_file_remark,
+        ignored_remark,
+        priority_type_remark,
+        read_options,
+        small_parameters_remark,
+    )
+
+    options = read_options(slurm_conf)
+    for remark in (
+        foreign_file_remark, ignored_remark, priority_type_remark, fair_share_remark, small_parameters_remark,
+    ):  # fmt: skip
+        if text := remark(options):
+            click.echo(f"mirage: {slurm_conf}: {text}", err=True)
 
 
 def _cluster(nodes: int, gpus: int | None, cpus: int | None) -> Cluster:

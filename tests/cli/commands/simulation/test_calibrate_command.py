@@ -88,12 +88,13 @@ def test_what_is_declared_is_taken_and_not_inferred(
     named.write_text("\n".join([f"{head},qos", *(f"{row},normal" for row in rows)]))
     conf.write_text(
         "Configuration data as of today\nPriorityType = priority/multifactor\nPriorityWeightAge = 640\n"
-        + "AccountingStorageType = accounting_storage/slurmdbd\n"
+        + "AccountingStorageType = accounting_storage/slurmdbd\nSchedulerParameters = bf_interval=0\n"
     )
     qos.write_text("Name|Priority|Preempt|MaxJobsPU\nnormal|0||3\n")
     words = ["--columns", f"{MAP},qos=qos", "--slurm-conf", str(conf), "--qos", str(qos), "-o", str(out)]
     assert main(["calibrate", str(named), *words]) == 0
-    printed = capsys.readouterr().out
+    printed, remarks = capsys.readouterr()
+    assert remarks == f"mirage: {conf}: Slurm ignores bf_interval=0, too small a number, and takes its default\n"
     assert f"limit: 3 jobs per user of QOS normal, from {qos} (declared)" in printed
     assert "limit of users" not in printed
     found = read_cluster_file(out)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli.cli_context import check_login_node
-from mirage.cli.machine_options import SETTINGS
+from mirage.cli.machine_options import SETTINGS, report_remarks
 from mirage.cli.options import CONTEXT, TraceOptions, examples, is_given, json_output, trace_options
 from mirage.cli.output import check_distinct, check_output, check_page
 from mirage.cli.trace_reading import read_named_trace
@@ -133,6 +133,8 @@ def calibrate(
         from mirage.calibration.declared_settings import read_declared_settings
 
         declared = read_declared_settings(slurm_conf, settings, qos, sprio, associations)
+        if slurm_conf is not None:
+            report_remarks(slurm_conf)
         _calibrate(trace, read_named_trace(trace, reading).table, declared, options)
         return
     from mirage.cli.own_site import own_site
