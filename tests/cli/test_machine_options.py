@@ -164,6 +164,28 @@ def test_nodes_that_older_versions_of_slurm_do_not_share_are_reported(
 
 
 @pytest.mark.parametrize(
+    ("partitions", "closed"),
+    [
+        ("", ""),
+        ("PartitionName=up Nodes=n1 State=up\nPartitionName=gone Nodes=n2 State=DOWN\n", ""),
+        ("PartitionName=up Nodes=n1\nPartitionName=old Nodes=n1 State=Down\n", "old"),
+        (
+            "PartitionName=DEFAULT State=DRAIN Nodes=n1\nPartitionName=a State=UP\nPartitionName=b\n"
+            "PartitionName=c State=INACTIVE\n",
+            "b, c",
+        ),
+    ],
+)
+def test_partitions_that_are_not_up_are_reported(
+    partitions: str, closed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("old.conf").write_text(f"SelectType=select/linear\nNodeName=n1\nNodeName=n2 State=DOWN\n{partitions}")
+    replace(NOTHING, slurm_conf="old.conf").machine()
+    remark = f"mirage: old.conf: partitions that are DOWN, DRAIN or INACTIVE are simulated as UP: {closed}\n"
+    assert capsys.readouterr().err == (remark if closed else "")
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ({}, "give the size of the cluster: --nodes N, --processors N, --slurm-conf FILE or --cluster FILE"),

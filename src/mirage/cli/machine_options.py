@@ -80,11 +80,13 @@ class MachineOptions:
                 self._report_replaced(self.slurm_conf)
             cluster = _cluster(count, self.gpus_per_node, self.cpus_per_node)
         else:
-            from mirage.sim.slurm_conf.cluster_conf import cluster_from_slurm_conf
+            from mirage.sim.slurm_conf.cluster_conf import closed_remark, cluster_from_slurm_conf
             from mirage.sim.slurm_conf.slurm_settings import read_options
 
             assert self.slurm_conf is not None
             cluster = cluster_from_slurm_conf(self.slurm_conf)
+            if closed := closed_remark(self.slurm_conf, cluster):
+                click.echo(f"mirage: {self.slurm_conf}: {closed}", err=True)
             if cluster.shared_nodes and "selecttype" not in read_options(self.slurm_conf):
                 click.echo(
                     f"mirage: {self.slurm_conf}: jobs share the simulated nodes, but Slurm before 23.11 allocates "

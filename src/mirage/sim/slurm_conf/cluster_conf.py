@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirage.duration import UNLIMITED_S, parse_duration_s
-from mirage.errors import ClusterError, ConfigurationError, shown
+from mirage.errors import ClusterError, ConfigurationError, first_of, shown
 from mirage.sim.cluster import UNNAMED_PARTITION, Cluster, NodeGroup, Partition
 from mirage.sim.slurm_conf.slurm_settings import option_lines, read_options
 from mirage.slurm_words.hostlist import expand_hosts
@@ -37,8 +37,8 @@ def cluster_from_slurm_conf(path: str | Path) -> Cluster:
     Nodes are shared GPU by GPU or core by core, unless ``SelectType`` is ``select/linear`` or every partition has
     ``OverSubscribe=EXCLUSIVE``. Jobs on shared nodes take memory, unless ``SelectTypeParameters`` leaves it out (by
     default it is ``CR_Core_Memory``); ``MaxMemPerNode`` and ``MaxMemPerCPU`` are not read. Nodes that are FUTURE, DOWN,
-    DRAIN or FAIL, or in ``DownNodes``, are left out. The default partition is the first; limits and QOS are in the
-    accounting database, not in the file.
+    DRAIN or FAIL, or in ``DownNodes``, are left out; partitions are UP, whatever their ``State``. The default partition
+    is the first; limits and QOS are in the accounting database, not in the file.
 
     Args:
         path: The file; ``Include`` lines are followed.
@@ -76,6 +76,17 @@ def cluster_from_slurm_conf(path: str | Path) -> Cluster:
         ),
         shared_nodes=shared,
     )
+
+
+def closed_remark(path: str | Path, cluster: Cluster) -> str:
+    """Which partitions of a ``slurm.conf`` are not UP but simulated as such; empty for none.
+
+    Args:
+        cluster: Its cluster.
+    """
+    declared = _blocks(option_lines(path), "partitionname")
+    closed = [one.name for one in cluster.partitions if declared.get(one.name, {}).get("state", "UP").upper() != "UP"]
+    return f"partitions that are DOWN, DRAIN or INACTIVE are simulated as UP: {first_of(closed)}" if closed else ""
 
 
 def _blocks(lines: Iterable[tuple[str, str]], key: str) -> dict[str, Options]:
