@@ -34,6 +34,11 @@ MACHINE = Machine(
         ({"gpus": "16", "nodes": "1"}, 1, 16, 1),
         ({"ntasks": "4", "gpus-per-task": "1"}, 1, 4, 4),
         ({"gres": "gpu:2,license:1"}, 1, 2, 1),
+        ({"gpus": "4", "cpus-per-gpu": "8"}, 1, 4, 32),
+        ({"gpus": "16", "cpus-per-gpu": "8"}, 2, 8, 64),
+        ({"nodes": "2", "gpus-per-node": "2", "cpus-per-gpu": "3"}, 2, 2, 6),
+        ({"nodes": "2", "mincpus": "32"}, 2, 0, 32),
+        ({"ntasks": "2", "tres-per-task": "gres/gpu:2,cpu=8"}, 1, 4, 2),
         ({"gres": "gpu:a100"}, 1, 1, 1),
         ({"exclusive": None, "nodes": "3"}, 3, -1, -1),
     ],
@@ -78,6 +83,9 @@ def test_of_several_partitions_those_that_take_the_limit_count() -> None:
         ("contiguous", "forecast as if its nodes need not be contiguous", True),
         ("core-spec", "cores that it reserves for the system are ignored", False),
         ("mem", "memory is ignored", False),
+        ("extra-node-info", "the layout of sockets and cores is ignored", False),
+        ("gpus-per-socket", "GPUs for each socket are ignored", False),
+        ("tmp", "disk space of nodes is ignored", True),
     ],
 )
 def test_what_is_not_weighed_is_reported(option: str, remark: str, of_whole_nodes: bool) -> None:

@@ -35,6 +35,13 @@ NOT_WEIGHED = {
     "switches": "forecast as if any switches would do",
     "contiguous": "forecast as if its nodes need not be contiguous",
     "core-spec": "cores that it reserves for the system are ignored",
+    "thread-spec": "threads that it reserves for the system are ignored",
+    "gpus-per-socket": "GPUs for each socket are ignored",
+    "sockets-per-node": "the layout of sockets and cores is ignored",
+    "cores-per-socket": "the layout of sockets and cores is ignored",
+    "threads-per-core": "the layout of sockets and cores is ignored",
+    "extra-node-info": "the layout of sockets and cores is ignored",
+    "tmp": "disk space of nodes is ignored",
     "mem": "memory is ignored",
     "mem-per-cpu": "memory is ignored",
     "mem-per-gpu": "memory is ignored",
@@ -42,7 +49,10 @@ NOT_WEIGHED = {
 }
 """Options that a forecast from the queue cannot take into account, and what it does instead."""
 
-_OF_SHARED_NODES = ("core-spec", "mem", "mem-per-cpu", "mem-per-gpu")
+_OF_SHARED_NODES = (
+    "core-spec", "thread-spec", "gpus-per-socket", "sockets-per-node", "cores-per-socket", "threads-per-core",
+    "extra-node-info", "mem", "mem-per-cpu", "mem-per-gpu",
+)  # fmt: skip
 """Those that matter only where jobs share nodes."""
 
 
@@ -111,12 +121,15 @@ def _counts(given: Chosen, most_cpus: int, most_gpus: int) -> tuple[int, int, in
     requested = count_of(given.get("nodes") or "0")
     a_node = count_of(given.get("ntasks-per-node") or "0")
     tasks = count_of(given.get("ntasks") or "0") or max(requested, 1) * max(a_node, 1)
-    cpus = tasks * count_of(given.get("cpus-per-task") or "1", 1)
-    in_all = _last(given.get("gpus")) or _last(given.get("gpus-per-task")) * tasks
+    of_task = _last(given.get("gpus-per-task")) or gres_gpus_per_node(given.get("tres-per-task") or "")
+    in_all = _last(given.get("gpus")) or of_task * tasks
+    of_gpu = count_of(given.get("cpus-per-gpu") or "0")
+    cpus = max(tasks * count_of(given.get("cpus-per-task") or "1", 1), in_all * of_gpu)
     per_node = _last(given.get("gpus-per-node")) or gres_gpus_per_node(given.get("gres") or "")
     needed = (requested, -(-tasks // a_node) if a_node else 1, 1)
     nodes = requested or max(*needed, -(-cpus // most_cpus), -(-in_all // most_gpus))
-    return nodes, cpus, in_all or per_node * nodes
+    gpus = in_all or per_node * nodes
+    return nodes, max(cpus, gpus * of_gpu, nodes * count_of(given.get("mincpus") or "0")), gpus
 
 
 def _last(gpus: str | None) -> int:
