@@ -115,12 +115,20 @@ CSV = "job_id,submit_s,elapsed_s,limit_s,nodes\n1,0,60,120,1\n2,90000,60,120,1\n
         "trace convert FILE FILE", "trace fit FILE -o FILE", "trace generate --like FILE -o FILE --days 1",
         "trace info FILE --plot FILE", "trace fidelity FILE OTHER --plot FILE", "trace fidelity OTHER FILE --plot FILE",
         "simulate FILE --nodes 1 -o FILE", "evaluate FILE --nodes 1 --parquet FILE", "calibrate FILE -o FILE",
+        "simulate OTHER --cluster FILE -o FILE", "simulate OTHER --slurm-conf FILE -o FILE",
+        "calibrate OTHER --slurm-conf FILE -o FILE", "calibrate OTHER --qos FILE -o FILE",
+        "calibrate OTHER --associations FILE -o FILE", "calibrate OTHER --sprio FILE -o FILE",
+        "evaluate OTHER --cluster FILE --plot FILE", "evaluate OTHER --cluster FILE --chain-length 1d --plot FILE",
+        "train forest OTHER --cluster FILE -o FILE", "explain reactive OTHER --cluster FILE -o FILE",
+        "distill fit --teacher tree:FILE -o FILE", "distill fit --teacher FILE -o OTHER --plot FILE",
+        "distill fit --teacher fair --rule FILE -o FILE", "distill fit --teacher fair --profiles FILE -o FILE",
+        "distill tune tree --profiles FILE -o FILE", "distill mend tree --profiles FILE --report FILE",
         "train predict FILE -o FILE", "train forest FILE --nodes 1 -o FILE",
         "explain reactive FILE --nodes 1 -o FILE", "explain FILE OTHER --nodes 1 -o FILE",
         "schedule run FILE --scheduler fifo --report FILE", "schedule compare OTHER FILE --report FILE",
     ],
 )  # fmt: skip
-def test_no_command_writes_over_the_trace_that_it_reads(
+def test_no_command_writes_over_a_file_that_it_reads(
     words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, other = tmp_path / "jobs.svg", tmp_path / "other.csv"
@@ -182,6 +190,9 @@ def test_a_job_that_is_submitted_is_reported_even_where_the_output_cannot_be_wri
         ["evaluate", "jobs.csv", "-N", "4", "--plot", "a.svg", "--parquet", "folder/../a.svg"],
         ["distill", "fit", "--teacher", "fair", "-o", "a.svg", "--plot", "./a.svg"],
         ["calibrate", "jobs.csv", "-o", "a.html", "--report", "a.html"],
+        ["evaluate", "jobs.csv", "-N", "4", "--resume", "a", "--parquet", "a"],
+        ["train", "forest", "jobs.csv", "-N", "4", "--report", "a", "-o", "a"],
+        ["train", "best", "jobs.csv", "-N", "4", "--resume", "a", "-o", "a"],
     ],
 )
 def test_two_outputs_of_a_command_are_two_files(

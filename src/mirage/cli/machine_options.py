@@ -50,6 +50,11 @@ class MachineOptions:
         """Whether the options describe a cluster."""
         return any(place is not None for place in (self.nodes, self.processors, self.slurm_conf, self.cluster))
 
+    @property
+    def files(self) -> tuple[str | None, ...]:
+        """The files that the options name."""
+        return self.slurm_conf, self.cluster
+
     def machine(self) -> SimulatedMachine:
         """Returns the cluster that the options describe.
 

@@ -14,12 +14,12 @@ from mirage.atomic_file import check_place
 from mirage.errors import ConfigurationError
 
 
-def check_output(path: str | os.PathLike[str], *inputs: str) -> None:
+def check_output(path: str | os.PathLike[str], *inputs: str | os.PathLike[str] | None) -> None:
     """Checks before the work that an output file can be written after it.
 
     Args:
         path: The output.
-        inputs: Files that the command reads.
+        inputs: Files that the command reads; None where an option was not given.
 
     Raises:
         ConfigurationError: The name is empty or ``-``, the folder is absent or not writable, the working directory is
@@ -31,7 +31,7 @@ def check_output(path: str | os.PathLike[str], *inputs: str) -> None:
         raise ConfigurationError("cannot write -: standard output is /dev/stdout, and a file of this name is ./-")
     place = Path(path)
     check_place(path)
-    for one in map(Path, filter(None, inputs)):
+    for one in [Path(name) for name in inputs if name]:
         if place.is_file() and one.is_file() and place.samefile(one):
             raise ConfigurationError(f"cannot write {path}: it is the file that is read; name another")
     if place.is_dir():
@@ -57,12 +57,12 @@ def check_distinct(*outputs: str | None) -> None:
             raise ConfigurationError(f"cannot write two outputs to {file}; name two files")
 
 
-def check_page(path: str | os.PathLike[str], *inputs: str) -> None:
+def check_page(path: str | os.PathLike[str], *inputs: str | None) -> None:
     """Checks before the work that an HTML page can be written after it.
 
     Args:
         path: The page.
-        inputs: Files that the command reads.
+        inputs: Files that the command reads; None where an option was not given.
 
     Raises:
         ConfigurationError: ``check_output`` raises it, or the name of a regular file does not end in ``.html``.

@@ -14,7 +14,7 @@ import click
 
 from mirage.atomic_file import write_output
 from mirage.cli.commands.distill.distill_options import EpisodeOptions
-from mirage.cli.commands.distill.tree_file import SHIPPED, read, tree_argument
+from mirage.cli.commands.distill.tree_file import SHIPPED, path_of, read, tree_argument
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output, checkpoint_of, resumable
 from mirage.cli.values import WORDS
@@ -92,9 +92,11 @@ def mend(
     names = _names(cases)
     played = [options.episodes(name) for name in names]
     if report_file is not None:
-        check_output(report_file)
+        check_output(report_file, path_of(tree_file), profiles)
     if out is not None:
         _make_folder(out)
+        for name in names:
+            check_output(Path(out) / f"{name}.txt", path_of(tree_file), profiles)
     journal = WorkJournal(None if report_file is None else checkpoint_of(report_file), _plan(text, options, played[0]))
     found: list[Case] = []
     with resumable(journal.path):

@@ -38,10 +38,15 @@ def read(tree_file: str) -> tuple[str, Tree]:
 
     if tree_file == SHIPPED:
         return read_tree(shipped_path())
-    path = Path(tree_file.removeprefix(f"{SHIPPED}:"))
+    path = path_of(tree_file)
     if not path.exists():
         raise ConfigurationError(_no_file(tree_file))
     return read_tree(path)
+
+
+def path_of(tree_file: str) -> Path:
+    """Returns the path of a tree's file."""
+    return Path(tree_file.removeprefix(f"{SHIPPED}:"))
 
 
 def policy_of(tree_file: str) -> str:
@@ -244,7 +249,7 @@ def combine(tree_files: tuple[str, ...], starts: tuple[str, ...], out: str, as_j
     from mirage.distill.tree_text import text_of
     from mirage.distill.units import number_of
 
-    check_output(out, *tree_files)
+    check_output(out, *map(path_of, tree_files))
     loads = [number_of(word, LOAD.unit) for word in starts]
     tree = combined([read(file)[1] for file in tree_files], loads)
     write_output(out, text_of(tree))

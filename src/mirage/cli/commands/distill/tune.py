@@ -12,7 +12,7 @@ import click
 from mirage.atomic_file import write_output
 from mirage.cli.commands.distill.distill_options import EpisodeOptions, episode_options
 from mirage.cli.commands.distill.times import times_line, times_under
-from mirage.cli.commands.distill.tree_file import SHIPPED, read
+from mirage.cli.commands.distill.tree_file import SHIPPED, path_of, read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
 from mirage.cli.output import check_output, checkpoint_of, resumable
 from mirage.cli.values import COUNT_OR_NONE, IntegerRange
@@ -81,7 +81,7 @@ def tune(
     from mirage.study.work_journal import WorkJournal
 
     text, given = read(tree_file)
-    _check_out(tree_file, out)
+    _check_out(tree_file, out, played.profiles)
     if len(given.leaves) > leaves:
         raise ConfigurationError(
             f"{tree_file} has {len(given.leaves)} leaves, and --leaves allows {leaves}; give --leaves "
@@ -134,14 +134,14 @@ def tune(
     click.echo(f"{found.cost - 1:+.2%} on these seeds{after_pruning}; {found.accepted} of {found.tried} changes kept")
 
 
-def _check_out(tree_file: str, out: str) -> None:
+def _check_out(tree_file: str, out: str, profiles: str | None) -> None:
     """Refuses an output that is the input tree, which a resumed command needs unchanged."""
-    file, written = Path(tree_file.removeprefix(f"{SHIPPED}:")), Path(out)
-    if tree_file != SHIPPED and written.exists() and written.samefile(file):
+    written = Path(out)
+    if tree_file != SHIPPED and written.exists() and written.samefile(path_of(tree_file)):
         raise ConfigurationError(
             f"{out} is the tree to tune, and an interrupted command resumes from that tree; name another file"
         )
-    check_output(out)
+    check_output(out, profiles)
 
 
 def _shorter(cost: float, tree: Tree) -> None:

@@ -121,7 +121,7 @@ def explain(
     from mirage.report.terminal.console_table import plain_console
     from mirage.report.training.explanation_text import explanation_json, print_explanation, tree_file
 
-    check_output(options.out, policy, trace or "")
+    check_output(options.out, policy, trace, *machine.files)
     learning = options.learning(policy)
     _check_made(policy, costs.cost())
     check_packages("a tree", ["pyarrow", "sklearn"])

@@ -122,10 +122,11 @@ def calibrate(
         raise click.UsageError("--weeks needs --site; --until and --fit-from choose the time of a TRACE")
     if slurm_conf is not None and settings is not None:
         raise click.UsageError("--slurm-conf and --settings exclude each other")
+    inputs = (trace, slurm_conf, qos, associations, sprio)
     if report is not None:
-        check_page(report, trace or "")
+        check_page(report, *inputs)
     if out is not None:
-        check_output(out, trace or "")
+        check_output(out, *inputs)
     check_distinct(report, out)
 
     options = _CalibrateOptions(fit_from, judge_from, until, out, report, as_json)

@@ -73,8 +73,8 @@ def evaluate_chains(
             raise click.UsageError(f"{option} is for single hand-overs, not for --chain-length; leave one of them out")
     executor = where.made_in(study.resume, "evaluate")
     weighed = study.costs(costs)
+    check_outputs(parquet, plot, study.resume, trace, *machine.files)
     simulated = machine.machine()
-    check_outputs(trace, parquet, plot)
     table = read_named_trace(trace, reading).table
 
     from mirage.chains.chain_evaluation import evaluate_chains as play_chains

@@ -137,8 +137,8 @@ def evaluate(
         raise click.UsageError("--waiting-links needs --chain-length: in a single hand-over only one link waits")
     executor = where.made_in(study.resume, "evaluate")
     weighed = study.costs(costs)
+    check_outputs(parquet, plot, study.resume, trace, *machine.files)
     simulated = machine.machine()
-    check_outputs(trace, parquet, plot)
     table = read_named_trace(trace, reading).table
 
     from mirage.provision.evaluation.episode import Scenario

@@ -12,8 +12,14 @@ from mirage.cli.output import check_distinct, check_output
 from mirage.extras import install
 
 
-def check_outputs(trace: str, parquet: str | None, plot: str | None) -> None:
+def check_outputs(parquet: str | None, plot: str | None, resume: str | None, *inputs: str | None) -> None:
     """Checks before hours of work that the outputs can be written after it.
+
+    Args:
+        parquet: The rows, as a file.
+        plot: The charts, as a file.
+        resume: The folder of results.
+        inputs: Files that the command reads.
 
     Raises:
         ConfigurationError: A package is missing, a file cannot be written, or a picture of that kind cannot be drawn.
@@ -27,8 +33,8 @@ def check_outputs(trace: str, parquet: str | None, plot: str | None) -> None:
 
         kind_of(plot)
     for path in filter(None, (parquet, plot)):
-        check_output(path, trace)
-    check_distinct(parquet, plot)
+        check_output(path, *inputs)
+    check_distinct(parquet, plot, resume)
 
 
 def write_parquet(report: dict[str, Any], path: str) -> None:

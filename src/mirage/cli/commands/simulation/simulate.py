@@ -76,11 +76,11 @@ def simulate(
     discipline decides the order of starts. With --think-time the loop is closed: a job that followed another job of its
     user is submitted one think time after the simulated start or end of that job.
     """
-    simulated = machine.machine()
     if out is not None:
-        check_output(out, trace)
+        check_output(out, trace, *machine.files)
         if Path(out.removesuffix(".gz")).suffix in (".parquet", ".json", ".swf"):
             raise ConfigurationError(f"cannot write {out}: a schedule is CSV, so name it .csv")
+    simulated = machine.machine()
     read = read_named_trace(trace, reading)
 
     from mirage.calibration.inferred.think_times import as_submitted

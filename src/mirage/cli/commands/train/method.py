@@ -17,7 +17,7 @@ from mirage.cli.commands.train.learning_options import LearningOptions, learning
 from mirage.cli.commands.train.learnt_from import LearntFrom
 from mirage.cli.machine_options import MachineOptions, machine_options
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
-from mirage.cli.output import as_policy, check_output
+from mirage.cli.output import as_policy, check_distinct, check_output
 from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, learnt_window_options
 from mirage.cli.values import NUMBERS, WORDS
 from mirage.errors import ConfigurationError
@@ -145,6 +145,7 @@ def best(
 
     if months is not None:
         check_months(months)
+    check_distinct(learning.out, resume)
     begun = _begin(trace, machine, windows, where, learning, reading, methods)
     begun.simulated()
     data = begun.data()
@@ -192,7 +193,8 @@ def _begin(
     from mirage.learn.training.methods import check_installed
 
     check_installed(methods)
-    check_output(learning.out, trace)
+    check_output(learning.out, trace, *machine.files)
+    check_distinct(learning.out, learning.report)
     learning.check_dates()
     if learning.report is not None:
         from mirage.report.training.report_folder import check_report_folder
