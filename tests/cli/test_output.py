@@ -122,6 +122,7 @@ CSV = "job_id,submit_s,elapsed_s,limit_s,nodes\n1,0,60,120,1\n2,90000,60,120,1\n
         "train forest OTHER --cluster FILE -o FILE", "explain reactive OTHER --cluster FILE -o FILE",
         "distill fit --teacher tree:FILE -o FILE", "distill fit --teacher FILE -o OTHER --plot FILE",
         "distill fit --teacher fair --rule FILE -o FILE", "distill fit --teacher fair --profiles FILE -o FILE",
+        "train decima --profiles FILE -o FILE", "train decima --profiles FILE --resume FILE -o OTHER",
         "distill tune tree --profiles FILE -o FILE", "distill mend tree --profiles FILE --report FILE",
         "train predict FILE -o FILE", "train forest FILE --nodes 1 -o FILE",
         "explain reactive FILE --nodes 1 -o FILE", "explain FILE OTHER --nodes 1 -o FILE",
@@ -193,6 +194,7 @@ def test_a_job_that_is_submitted_is_reported_even_where_the_output_cannot_be_wri
         ["evaluate", "jobs.csv", "-N", "4", "--resume", "a", "--parquet", "a"],
         ["train", "forest", "jobs.csv", "-N", "4", "--report", "a", "-o", "a"],
         ["train", "best", "jobs.csv", "-N", "4", "--resume", "a", "-o", "a"],
+        ["train", "decima", "--resume", "a", "-o", "a"],
     ],
 )
 def test_two_outputs_of_a_command_are_two_files(

@@ -34,3 +34,13 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(
 ) -> None:
     assert main(["train", "decima", "-o", str(tmp_path / "none" / "network.model")]) == 1
     assert "there is no folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("steps", [["--minutes", "0"], ["--imitations", "0", "--iterations", "0"]])
+def test_a_network_that_has_learnt_nothing_is_not_written(
+    steps: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    absent = str(tmp_path / "typo.checkpoint")
+    assert main(["train", "decima", "--resume", absent, *steps, "-o", str(tmp_path / "network.model")]) == 1
+    assert f"the network has learnt nothing: there is no {absent}, and no step" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

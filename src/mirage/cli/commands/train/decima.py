@@ -10,7 +10,7 @@ import click
 
 from mirage.cli.cli_context import check_login_node
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
-from mirage.cli.output import check_output, resumable
+from mirage.cli.output import check_distinct, check_output, resumable
 from mirage.cli.values import COUNT_OR_NONE, Number
 from mirage.errors import ConfigurationError
 
@@ -53,7 +53,10 @@ if TYPE_CHECKING:
     help="Steps in which it learns from the outcomes of its decisions.",
 )
 @click.option(
-    "--resume", "checkpoint", metavar="FILE", help="File to resume a killed training from.  [default: MODEL.checkpoint]"
+    "--resume",
+    "checkpoint",
+    metavar="FILE",
+    help="File to store every step in, and to resume a killed training from.  [default: MODEL.checkpoint]",
 )
 @click.option(
     "--judged",
@@ -83,7 +86,10 @@ def decima(
     is repeated, even with more --minutes. With anything else changed it is refused. --seed decides which jobs arrive;
     those of --judged are never among them.
     """
-    check_output(out)
+    checkpoint_file = Path(checkpoint or f"{out}.checkpoint")
+    check_output(out, profiles)
+    check_output(checkpoint_file, profiles)
+    check_distinct(out, checkpoint)
     check_login_node("train")
     from mirage.learn.required_packages import check_packages
 
@@ -96,8 +102,6 @@ def decima(
 
     templates = generated_templates() if profiles is None else read_tpch(Path(profiles))
     plan = DecimaTrainingPlan(seed=seed, imitations=imitations, iterations=iterations)
-    checkpoint_file = Path(checkpoint or f"{out}.checkpoint")
-    check_output(checkpoint_file)
     with resumable(checkpoint_file):
         net, progress = train(
             templates,
@@ -106,6 +110,11 @@ def decima(
             budget_s=60 * minutes,
             report=lambda figures: click.echo(json.dumps(figures), err=True),
         )
+        if progress.step == 0:
+            raise ConfigurationError(
+                f"the network has learnt nothing: there is no {checkpoint_file}, and no step fits into --minutes, "
+                "--imitations and --iterations; give more of them, or the --resume of a killed training"
+            )
         figures = _judged(templates, net, judged)
     learnt = {"steps": progress.step, "seed": seed, "profiles": templates_digest(templates)}
     try:
