@@ -91,6 +91,29 @@ def test_options_that_a_data_set_was_made_with_are_accepted(
     assert f"{data} lacks 1 of its 1 shards" in message
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (
+            "train forest TRACE --settings lonestar6 --gpus-per-node 8 --max-job-test 5",
+            "with --data, --gpus-per-node, --settings, --max-job-test needs",
+        ),
+        ("train forest TRACE --timezone America/Chicago --format csv", "with --data, --format, --timezone needs TRACE"),
+        ("explain reactive --nodes 8", "with --data, --nodes needs TRACE and its cluster"),
+        (
+            "explain reactive TRACE --skip-impossible --skip-bad-lines",
+            "with --data, --skip-impossible, --skip-bad-lines needs",
+        ),
+    ],
+)
+def test_options_of_a_trace_that_is_not_compared_with_the_data_set_are_refused(
+    words: str, named: str, trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, out = data_set(tmp_path / "data"), str(tmp_path / "out")
+    message = refused(capsys, *words.replace("TRACE", trace).split(), "--data", data, "-o", out)
+    assert named in message
+
+
 def test_a_size_that_a_data_set_does_not_have_is_refused(
     trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +69,7 @@ class LearntFrom:
         Raises:
             ConfigurationError: The data set cannot be read or made, was made with another trace, cluster or option, or
                 has outcomes only.
-            click.UsageError: The dates of the options leave nothing to learn from.
+            click.UsageError: The dates of the options leave nothing to learn from, or an option would not be used.
         """
         from mirage.learn.dataset.read_data_set import read_hand_overs
 
@@ -84,7 +84,9 @@ class LearntFrom:
             )
         if self.trace and self.machine.given:
             self._refuse_another_world()
-        elif self.trace and not os.access(self.trace, os.R_OK) and self.trace != "-":
+            return read_hand_overs(self.folder, link_nodes=sizes)
+        self._refuse_unused_options()
+        if self.trace and not os.access(self.trace, os.R_OK) and self.trace != "-":
             raise ConfigurationError(f"{self.trace}: there is no such trace that can be read; check the path")
         return read_hand_overs(self.folder, link_nodes=sizes)
 
@@ -178,6 +180,15 @@ class LearntFrom:
             raise ConfigurationError(
                 f"{self.folder} was made with other values of {', '.join(differs)}, and defines the windows; leave "
                 f"{'it' if len(differs) == 1 else 'them'} out, or make another data set"
+            )
+
+    def _refuse_unused_options(self) -> None:
+        """Refuses options of a trace and a cluster that are not compared with the data set."""
+        names = [field.name for options in (self.machine, self.reading) for field in fields(options)]
+        if unused := [f"--{name.replace('_', '-')}" for name in names if is_given(name)]:
+            raise click.UsageError(
+                f"with --data, {', '.join(unused)} needs TRACE and its cluster (--nodes, --processors, --slurm-conf or "
+                "--cluster), to compare the data set with them; give both, or leave it out"
             )
 
     def _refuse_another_world(self) -> None:
