@@ -134,6 +134,11 @@ def test_links_belong_to_a_user_of_the_trace(monkeypatch: pytest.MonkeyPatch) ->
             "^oracle-holds, exact-wait judge a single hand-o",
         ),
         ({"chain_s": 4 * HOUR_S}, ["reactive"], "a chain of 04:00:00 has no hand-over of links of 04:00:00; give a lo"),
+        (
+            {"step_s": 4 * HOUR_S},
+            ["reactive"],
+            "no policy decides in a link of 04:00:00, .* is 04:00:00; give a shorter",
+        ),
         ({"every_s": 2 * DAY_S}, ["reactive"], "chains of 3-00:00:00 that overlap, so the intervals would be too narr"),
         ({"chain_s": 12 * DAY_S}, ["reactive"], "a chain of 12-00:00:00 is longer than the trace, in which jobs are s"),
         ({"begin_s": 0}, ["reactive"], "begins before the trace: 1970-01-01T00:00:00Z, jobs are submitted 1970-01-01T"),

@@ -335,7 +335,7 @@ def _check(study: ChainStudy, policies: Sequence[str]) -> None:
             f"{', '.join(bounds)} {'judges' if one else 'judge'} a single hand-over; leave {'it' if one else 'them'} "
             "out to judge whole chains"
         )
-    first_s, last_s = check_links(study.scenario, study.links)
+    first_s, last_s = check_links(study.scenario, study.links, study.step_s)
     for link in study.links:
         if study.chain_s <= link.limit_s:
             raise ConfigurationError(

@@ -218,6 +218,7 @@ def test_a_policy_that_wants_to_be_left_alone_is(busy_setting):
             "give an earlier --start$",
         ),
         (["reactive"], {"windows": 0}, ConfigurationError, "at least one window"),
+        (["reactive"], {"step_s": 2 * DAY_S}, ConfigurationError, "no policy decides in a link of .*shorter --step"),
         (
             ["reactive"],
             {"begin_s": -10 * DAY_S},

@@ -156,7 +156,7 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
     """
     if protocol.windows < 1 or protocol.step_s < 1 or protocol.every_s < 1 or not links:
         raise ConfigurationError("an evaluation needs at least one window, one size of link, and steps of a second")
-    first_s, last_s = check_links(scenario, links)
+    first_s, last_s = check_links(scenario, links, protocol.step_s)
     if protocol.submits_s(0) - protocol.early_s(links) < first_s:
         first_link_s = protocol.begin_s - protocol.early_s(links)
         remedy = "a later --start, or a smaller --hand-over" if protocol.early_s(links) else "a later --start"
@@ -178,13 +178,14 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
         )
 
 
-def check_links(scenario: Scenario, links: Sequence[LinkSize]) -> tuple[int, int]:
+def check_links(scenario: Scenario, links: Sequence[LinkSize], step_s: int) -> tuple[int, int]:
     """Check that a cluster can run links.
 
     Returns the times of the first and last submission of its trace.
 
     Raises:
-        ConfigurationError: Two links of one size, a link that the cluster cannot run, or one longer than the trace.
+        ConfigurationError: Two links of one size, a link that the cluster cannot run, one longer than the trace, or one
+            without a decision before its end.
     """
     sizes = [link.nodes for link in links]
     if len(set(sizes)) < len(sizes):
@@ -198,6 +199,11 @@ def check_links(scenario: Scenario, links: Sequence[LinkSize]) -> tuple[int, int
     submit_s = scenario.jobs.jobs.submit_s
     first_s, last_s = int(submit_s[0]), int(submit_s[-1])
     for link in links:
+        if link.limit_s <= step_s:
+            raise ConfigurationError(
+                f"no policy decides in a link of {format_duration(link.limit_s)}, as the time between decisions is "
+                f"{format_duration(step_s)}; give a shorter --step, or a longer --link-limit"
+            )
         if link.limit_s > last_s - first_s:
             raise ConfigurationError(
                 f"a link of {format_duration(link.limit_s)} is longer than the trace, in which jobs are submitted for "
