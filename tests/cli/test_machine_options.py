@@ -203,6 +203,10 @@ def test_partitions_that_are_not_up_are_reported(
             "--gpus-per-node and --cpus-per-node need --nodes N; without it --slurm-conf defines the nodes",
         ),
         (
+            {"processors": 8, "cpus_per_node": 4},
+            "--gpus-per-node and --cpus-per-node need --nodes N; --processors has no nodes",
+        ),
+        (
             {"slurm_conf": "slurm.conf", "cpus_per_node": 4},
             "--gpus-per-node and --cpus-per-node need --nodes N; without it --slurm-conf defines the nodes",
         ),

@@ -75,9 +75,10 @@ class MachineOptions:
             raise click.UsageError(
                 "give the size of the cluster: --nodes N, --processors N, --slurm-conf FILE or --cluster FILE"
             )
-        if count is None and (self.gpus_per_node, self.cpus_per_node) != (None, None):
+        if self.nodes is None and (self.gpus_per_node, self.cpus_per_node) != (None, None):
             raise click.UsageError(
-                "--gpus-per-node and --cpus-per-node need --nodes N; without it --slurm-conf defines the nodes"
+                "--gpus-per-node and --cpus-per-node need --nodes N; "
+                + ("--processors has no nodes" if count else "without it --slurm-conf defines the nodes")
             )
         settings = self._scheduler()
         if count is not None:
