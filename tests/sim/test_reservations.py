@@ -9,7 +9,7 @@ import pytest
 from mirage.errors import ClusterError, ConfigurationError
 from mirage.job_state import MISSING
 from mirage.sim.check_schedule import check_schedule
-from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition, Reservation
+from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition, Reservation
 from mirage.sim.simulation import Simulation, simulate
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
@@ -215,10 +215,14 @@ def test_reservations_and_changes_may_not_take_more_nodes_than_there_are() -> No
 
 
 @pytest.mark.parametrize("discipline", ["srtf", "mirage-2023"])
-def test_disciplines_that_do_not_plan_by_limits_refuse_reservations(discipline: str) -> None:
-    cluster = reserved(4, Reservation(10, 20, "node", 1))
-    with pytest.raises(ConfigurationError, match=r"does not support reservations.*use fcfs, easy, conservative, slurm"):
-        Simulation(cluster, workload(jobs((0, 1, 1)), cluster), discipline)
+def test_disciplines_that_do_not_plan_by_limits_refuse_reservations_and_limits(discipline: str) -> None:
+    for declared in ({"reservations": (Reservation(10, 20, "node", 1),)}, {"limits": (Limit(ageing=1), Limit(jobs=2))}):
+        cluster = replace(Cluster.pool(4), **declared)
+        message = f"does not support {next(iter(declared))}, and the cluster has 1; use fcfs, easy, conservative, slurm"
+        with pytest.raises(ConfigurationError, match=message):
+            Simulation(cluster, workload(jobs((0, 1, 1)), cluster), discipline)
+    cluster = replace(Cluster.pool(4), limits=(Limit(ageing=1),))
+    assert starts(cluster, jobs((0, 60, 1)), discipline) == [0]
 
 
 def test_a_job_no_reservation_leaves_time_for_waits_and_time_ends() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mirage.errors import ContractBroken, MirageError
 from mirage.sim.check_schedule import check_schedule
-from mirage.sim.cluster import Cluster, NodeGroup, Partition, Reservation
+from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition, Reservation
 from mirage.sim.disciplines.discipline_registry import DisciplineSpec, discipline_spec
 from mirage.sim.simulation import Simulation
 from mirage.sim.workload import Workload, workload
@@ -66,6 +66,8 @@ def _clusters(spec: DisciplineSpec) -> Iterator[tuple[str, Cluster]]:
     if spec.reservations:
         made = (Reservation(130, 180, "node", 3), Reservation(300, 400, "node", 7, announced_s=200))
         yield "one pool with reservations", replace(Cluster.pool(7), reservations=made)
+    if spec.limits:
+        yield "one pool with limits", replace(Cluster.pool(7), limits=(Limit(jobs=2), Limit("all", nodes=5)))
     if spec.reservations and not spec.one_pool:
         pools = Cluster((NodeGroup("a", 3), NodeGroup("b", 4)), over_both)
         yield "two pools with a reservation", replace(pools, reservations=(Reservation(130, 300, "b", 3),))

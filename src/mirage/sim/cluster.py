@@ -105,8 +105,13 @@ class Limit:
         most = [value for value in (self.jobs, self.nodes, self.gpus, self.ageing) if value is not None]
         if not most or min(most) < 0:
             raise ClusterError(f"a limit needs jobs, nodes, gpus or ageing of 0 or more, got {self}")
-        if self.of_association and (self.jobs, self.nodes, self.gpus) != (None, None, None):
+        if self.of_association and self.of_running:
             raise ClusterError(f"a limit that names users or accounts may only limit ageing, got {self}")
+
+    @property
+    def of_running(self) -> bool:
+        """Whether it limits what runs, and not only what gains age."""
+        return (self.jobs, self.nodes, self.gpus) != (None, None, None)
 
     @property
     def of_association(self) -> bool:

@@ -98,12 +98,17 @@ class Simulation:
         self.spec, self.policy = _chosen(discipline)
         if self.spec.one_pool and (cluster.shared_nodes or len(cluster.groups) > 1):
             raise ConfigurationError(f"{self.spec.entry} supports one pool of whole nodes only; use Cluster.pool(n)")
-        if cluster.reservations and not self.spec.reservations:
-            able = ", ".join(name for name, spec in DISCIPLINES.items() if spec.reservations)
-            raise ConfigurationError(
-                f"{self.spec.entry} does not support reservations, and the cluster has {len(cluster.reservations)}; "
-                f"use {able}, or make them changes of capacity, which are not known beforehand"
-            )
+        running = [limit for limit in cluster.limits if limit.of_running]
+        for what, declared, remedy in (
+            ("reservations", cluster.reservations, "make them changes of capacity, which are not known beforehand"),
+            ("limits", running, "leave them out of the cluster"),
+        ):
+            if declared and not getattr(self.spec, what):
+                able = ", ".join(name for name, spec in DISCIPLINES.items() if getattr(spec, what))
+                raise ConfigurationError(
+                    f"{self.spec.entry} does not support {what}, and the cluster has {len(declared)}; use {able}, or "
+                    f"{remedy}"
+                )
         self.cluster, self.workload = cluster, jobs
         self.settings = settings or SlurmSettings()
         first_s = int(jobs.jobs.submit_s[0]) if len(jobs.jobs) else 0

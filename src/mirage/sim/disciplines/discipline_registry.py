@@ -86,7 +86,7 @@ DISCIPLINES: dict[str, DisciplineSpec] = {
 }
 """Name → specification; ``srtf`` uses true run times, which no scheduler knows: only for comparison."""
 
-PAUSED = DisciplineSpec(f"{_HERE}.paused:paused", "stops after every event: a policy outside decides")
+PAUSED = DisciplineSpec(f"{_HERE}.paused:paused", "stops after every event: a policy outside decides", limits=True)
 """The discipline of a simulation in which a policy decides instead."""
 
 _REGISTRY = Registry(
