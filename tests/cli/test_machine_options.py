@@ -88,6 +88,25 @@ def test_the_scheduler(given: dict[str, Any], settings: SlurmSettings, source: s
     assert (machine.settings, machine.source) == (settings, source)
 
 
+@pytest.mark.parametrize(
+    ("discipline", "given", "warning"),
+    [
+        ("easy", {"settings": "slurm-default"}, "easy does not use --settings; conservative and slurm do\n"),
+        ("fcfs", {"settings": "lonestar6", "max_job_test": 9}, "fcfs does not use --settings and --max-job-test; "),
+        ("mirage-2023", {"cluster": "cluster.toml", "nodes": None, "max_job_test": 9}, "mirage-2023 does not use --m"),
+        ("conservative", {"settings": "lonestar6", "max_job_test": 9}, ""),
+        ("of-a-package", {"settings": "lonestar6", "max_job_test": 9}, ""),
+        ("easy", {}, ""),
+    ],
+)
+def test_parameters_that_a_discipline_does_not_have_are_a_warning(
+    discipline: str, given: dict[str, Any], warning: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replace(NOTHING, **{"nodes": 4} | given).machine(discipline)
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"mirage: warning: {warning}") if warning else not printed
+
+
 MULTIFACTOR = "PriorityType=priority/multifactor\n"
 WEIGHTS = f"{MULTIFACTOR}PriorityWeightAge=1000\nPriorityWeightFairshare=0\nPriorityWeightQOS=5\n"
 DATABASE = "AccountingStorageType=accounting_storage/slurmdbd\n"

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 DEFAULT_CPUS = 64
 _FROM_A_CLUSTER_FILE = ("nodes", "processors", "gpus_per_node", "cpus_per_node", "slurm_conf", "settings")
+_WITH_SETTINGS = ("conservative", "slurm")
+"""The built-in disciplines with parameters that ``--settings`` and ``--max-job-test`` change."""
+
 SETTINGS = ("slurm-default", "lonestar6")
 
 
@@ -55,15 +58,19 @@ class MachineOptions:
         """The files that the options name."""
         return self.slurm_conf, self.cluster
 
-    def machine(self) -> SimulatedMachine:
-        """Returns the cluster that the options describe.
+    def machine(self, discipline: str = "slurm") -> SimulatedMachine:
+        """Returns the cluster that the options describe; warns of unused options.
 
         ``--nodes`` together with ``--slurm-conf`` takes the scheduler from the file and replaces its nodes.
+
+        Args:
+            discipline: The queue discipline, which may not use all options.
 
         Raises:
             click.UsageError: The options describe no cluster, or two.
             ConfigurationError: The slurm.conf or the cluster file cannot be read.
         """
+        self._report_unused(discipline)
         if self.cluster is not None:
             return self._of_cluster_file(self.cluster)
         if self.nodes is not None and self.processors is not None:
@@ -100,6 +107,17 @@ class MachineOptions:
                     err=True,
                 )
         return SimulatedMachine(cluster, settings, self.slurm_conf or self.settings or SETTINGS[0])
+
+    def _report_unused(self, discipline: str) -> None:
+        """Reports parameters of a scheduler that a built-in discipline does not have."""
+        from mirage.sim.disciplines.discipline_registry import DISCIPLINES
+
+        given = [f"--{name.replace('_', '-')}" for name in ("settings", "max_job_test") if getattr(self, name)]
+        if given and discipline in DISCIPLINES and discipline not in _WITH_SETTINGS:
+            click.echo(
+                f"mirage: warning: {discipline} does not use {' and '.join(given)}; {' and '.join(_WITH_SETTINGS)} do",
+                err=True,
+            )
 
     def _report_replaced(self, slurm_conf: str) -> None:
         """Reports that the nodes and partitions of a slurm.conf, if it has any, are not used."""
@@ -222,7 +240,7 @@ machine_options = option_group(
     click.option(
         "--settings",
         type=click.Choice(SETTINGS),
-        help="The scheduler's parameters, if no file gives them.  [default: slurm-default]",
+        help="The scheduler's parameters, if no file gives them, for slurm and conservative.  [default: slurm-default]",
     ),
     click.option(
         "--max-job-test",

@@ -64,7 +64,7 @@ def dataset(
     if the command is stopped and resumed, and with every executor.
     """
     executor = where.made(Path(out) / ".slurm", "dataset")
-    simulated = machine.machine()
+    simulated = machine.machine(windows.queue)
     table = read_named_trace(trace, reading).table
 
     from mirage.learn.dataset.make_data_set import make_data_set

@@ -138,7 +138,7 @@ def evaluate(
     executor = where.made_in(study.resume, "evaluate")
     weighed = study.costs(costs)
     check_outputs(parquet, plot, study.resume, trace, *machine.files)
-    simulated = machine.machine()
+    simulated = machine.machine(study.queue)
     table = read_named_trace(trace, reading).table
 
     from mirage.provision.evaluation.episode import Scenario

@@ -80,7 +80,7 @@ def simulate(
         check_output(out, trace, *machine.files)
         if Path(out.removesuffix(".gz")).suffix in (".parquet", ".json", ".swf"):
             raise ConfigurationError(f"cannot write {out}: a schedule is CSV, so name it .csv")
-    simulated = machine.machine()
+    simulated = machine.machine(discipline)
     read = read_named_trace(trace, reading)
 
     from mirage.calibration.inferred.think_times import as_submitted

@@ -54,6 +54,11 @@ class LearntFrom:
         return Path(self.learning.data or f"{self.learning.out}.data")
 
     @property
+    def discipline(self) -> str:
+        """The queue discipline: that of a given data set, else that of the options."""
+        return self.windows.queue if self.learning.data is None else str(self.manifest()["discipline"])
+
+    @property
     def executor(self) -> Executor:
         """The executor; the folder of array jobs is next to the output."""
         return self.where.made(Path(f"{self.learning.out}.slurm"), "learn")
@@ -136,7 +141,7 @@ class LearntFrom:
     def simulated(self) -> SimulatedMachine:
         """Returns the cluster that the options describe."""
         if self._machine is None:
-            self._machine = self.machine.machine()
+            self._machine = self.machine.machine(self.discipline)
         return self._machine
 
     def scenario(self) -> Scenario:
@@ -147,8 +152,7 @@ class LearntFrom:
             simulated = self.simulated()
             table = read_named_trace(self.trace, self.reading).table
             jobs = self.machine.workload(table, simulated.cluster, self.trace)
-            discipline = self.windows.queue if self.learning.data is None else str(self.manifest()["discipline"])
-            self._scenario = Scenario(simulated.cluster, jobs, discipline, simulated.settings)
+            self._scenario = Scenario(simulated.cluster, jobs, self.discipline, simulated.settings)
         return self._scenario
 
     def planned(self) -> EvaluationProtocol:
