@@ -23,6 +23,7 @@ from mirage.schedule.compare.sensitivity import (
     sensitivity,
     under,
     values_of,
+    why_unused,
 )
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 
@@ -132,8 +133,11 @@ def test_ranges_that_do_not_apply_are_left_out_with_the_reason() -> None:
     _, left_out = cases(one_type, NAMED[:1], {}, False)
     assert left_out["t4_per_v100"] == "the cluster has no T4"
     assert left_out["fungible"] == "the cluster has one GPU type"
-    assert left_out["notice_s"] == "there is no daily demand"
+    assert left_out["demand_low"] == "there is no daily demand"
+    assert left_out["notice_s"] == "there is no daily demand, and there are no requests"
+    assert left_out["headroom"] == "there is no inference demand"
     assert left_out["elastic_jobs"] == "no scheduler has elastic jobs"
+    assert why_unused("elastic_jobs", one_type, [SchedulerText.of("sia")]) is None, "it adapts the GPUs of jobs"
 
 
 def test_an_assumption_takes_the_place_of_its_opposite_and_of_the_cluster() -> None:

@@ -31,6 +31,7 @@ from mirage.schedule.compare.gpu_comparison import (
 from mirage.schedule.compare.gpu_comparison_row import GpuComparisonRow
 from mirage.schedule.compare.gpu_trial import GpuOutcome, GpuSetting, GpuTrial, begin
 from mirage.schedule.compare.inference_demand import DAILY
+from mirage.schedule.compare.request_load import Serving
 from mirage.schedule.compare.scheduler_text import SchedulerText
 from mirage.schedule.compare.workload_names import workload_names
 from mirage.study.executors.executor import Executor
@@ -52,8 +53,10 @@ SETTINGS = ("prediction_error", "save_succeeds", "cost_spread")
 COSTS = ("restart_s", "save_s", "checkpoint_s")
 """Costs of preemption, for jobs without their own."""
 
-OF_DEMAND = ("demand_low", "demand_high", "notice_s", "announce_error")
-"""Assumptions on the daily demand."""
+OF_DAILY_DEMAND = ("demand_low", "demand_high")
+OF_ANNOUNCEMENTS = ("notice_s", "announce_error")
+OF_REQUESTS = tuple(f.name for f in fields(Serving))
+"""Assumptions on inference: its daily demand, announcements of it or of that for requests, and requests."""
 
 RANGES: Mapping[str, tuple[float, ...]] = {
     "elastic_jobs": (0.0, 0.05, 0.2),
@@ -80,6 +83,9 @@ RANGES: Mapping[str, tuple[float, ...]] = {
     "most_preemptions": (1.0, 3.0, 50.0),
 }
 """The values of each assumption that are played if none are given (H): around those of the published system."""
+
+_WIDENS = {"elastic", "most_gpus"}
+"""Parameters of the schedulers that give jobs more GPUs than they request."""
 
 _OPPOSITE: Mapping[str, Mapping[str, None]] = {
     "elastic_jobs": {"elastic_gpu_time": None},
@@ -302,7 +308,7 @@ def cases(
         combined = [tuple(zip(vary, values)) for values in itertools.product(*vary.values())]
         return found + [under(setting, schedulers, assumed) for assumed in combined], {}
     for key, values in (vary or RANGES).items():
-        reason = None if vary else _why_not(key, setting, schedulers)
+        reason = None if vary else why_unused(key, setting, schedulers)
         if reason is not None:
             left_out[key] = reason
             continue
@@ -379,11 +385,21 @@ def _check_cases(settings: Sequence[GpuSetting], trials: Sequence[CaseTrial]) ->
     check_trials(settings[first], [trial.trial for trial in trials if trial.setting == first])
 
 
-def _why_not(key: str, setting: GpuSetting, schedulers: Sequence[SchedulerText]) -> str | None:
-    """The reason why the range of an assumption does not apply."""
+def why_unused(key: str, setting: GpuSetting, schedulers: Sequence[SchedulerText]) -> str | None:
+    """The reason why an assumption changes nothing; None if it may change something.
+
+    Raises:
+        MirageError: The file of the inference demand cannot be used.
+    """
     of_jobs = setting.assumptions
-    if key in OF_DEMAND and setting.demand != DAILY:
+    if key == "headroom" and setting.demand is None:
+        return "there is no inference demand"
+    if key in OF_DAILY_DEMAND and setting.demand != DAILY:
         return "there is no daily demand"
+    if key in OF_ANNOUNCEMENTS and setting.demand != DAILY and setting.request_load() is None:
+        return "there is no daily demand, and there are no requests"
+    if key in OF_REQUESTS and setting.request_load() is None:
+        return "there are no requests"
     if key == "t4_per_v100" and "t4" not in setting.cluster.gpu_types:
         return "the cluster has no T4"
     if key == "fungible" and len(setting.cluster.gpu_types) < 2:
@@ -393,7 +409,7 @@ def _why_not(key: str, setting: GpuSetting, schedulers: Sequence[SchedulerText])
     known = {f.name for f in fields(Assumptions)} - set(OF_SCHEDULERS) | set(SETTINGS)
     if key not in known and not any(key in one.spec.parameters.keys() - dict(one.parameters) for one in schedulers):
         return "no scheduler has this parameter, or each has its own value"
-    if key.startswith("elastic") and not any("elastic" in one.spec.parameters for one in schedulers):
+    if key.startswith("elastic") and not any(_WIDENS & one.spec.parameters.keys() for one in schedulers):
         return "no scheduler has elastic jobs"
     return None
 

@@ -160,6 +160,26 @@ def test_bad_windows_assumptions_and_demands(workload: str, options: list[str], 
     assert message in " ".join(capsys.readouterr().err.replace("│", "").split())
 
 
+@pytest.mark.parametrize(
+    ("assumed", "reason"),
+    [
+        ("headroom=0.1", "there is no inference demand"),
+        ("demand_high=0.9", "there is no daily demand"),
+        ("notice_s=60", "there is no daily demand, and there are no requests"),
+        ("server_slots=4", "there are no requests"),
+        ("interval_s=60", "no scheduler has this parameter, or each has its own value"),
+        ("elastic_jobs=0.1", "no scheduler has elastic jobs"),
+        ("fungible=1", "the cluster has one GPU type"),
+    ],
+)
+def test_an_assumption_that_changes_nothing_is_a_warning(
+    workload: str, assumed: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["schedule", "run", workload, *ON_FOUR, "--assume", assumed]) == 0
+    key = assumed.partition("=")[0]
+    assert capsys.readouterr().err == f"mirage: warning: the assumption {key} changes nothing: {reason}\n"
+
+
 def test_help_names_every_scheduler() -> None:
     assert set(re.findall(r"[\w-]+", NAMES)) >= set(SCHEDULERS)
 

@@ -61,7 +61,7 @@ def compare(
     If a trial fails, the others are still played to their end; the exit status is then 1.
     """
     executor = where.made_in(resume, "schedule")
-    setting = played.setting()
+    setting = played.setting(schedulers)
     if report is not None:
         check_page(report, *workloads)
 

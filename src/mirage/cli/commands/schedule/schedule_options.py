@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -60,13 +60,18 @@ class PlayOptions:
     assume: tuple[str, ...] | None
     seed: int
 
-    def setting(self) -> GpuSetting:
-        """Returns the setting of all trials; warns of GPU types without measured speeds.
+    def setting(self, schedulers: Iterable[str]) -> GpuSetting:
+        """Returns the setting of all trials.
+
+        Warns of GPU types without measured speeds, and of assumptions that change nothing.
+
+        Args:
+            schedulers: The schedulers of the trials.
 
         Raises:
             ClusterError: The cluster file cannot be used.
             ConfigurationError: A number cannot be used.
-            UnknownName: There is no such cluster or assumption.
+            UnknownName: There is no such cluster, assumption or scheduler.
         """
         from mirage.schedule.compare.assumptions import Assumptions
         from mirage.schedule.compare.gpu_trial import GpuSetting
@@ -91,6 +96,7 @@ class PlayOptions:
             save_succeeds=self.save_succeeds,
         )
         _report_unmeasured(setting)
+        _report_unused(setting, schedulers)
         return setting
 
 
@@ -227,6 +233,16 @@ def _report_unmeasured(setting: GpuSetting) -> None:
             "models runs there; name the cluster's GPU types as the profiles do",
             err=True,
         )
+
+
+def _report_unused(setting: GpuSetting, schedulers: Iterable[str]) -> None:
+    from mirage.schedule.compare.scheduler_text import SchedulerText
+    from mirage.schedule.compare.sensitivity import why_unused
+
+    named = [SchedulerText.of(text) for text in schedulers]
+    for key in [key for key, value in asdict(setting.assumptions).items() if value is not None]:
+        if reason := why_unused(key, setting, named):
+            click.echo(f"mirage: warning: the assumption {key} changes nothing: {reason}", err=True)
 
 
 def report_left_out(left_out: Iterable[tuple[str, int]], notes: Iterable[str], workload: str) -> None:

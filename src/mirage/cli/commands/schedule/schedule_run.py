@@ -46,7 +46,7 @@ def run(
     With --explain, show the history of one job: every decision about it with the scheduler's reason, including refused
     ones, and the placement of its GPUs.
     """
-    setting = played.setting()
+    setting = played.setting([scheduler])
     if report is not None:
         check_page(report, workload)
 

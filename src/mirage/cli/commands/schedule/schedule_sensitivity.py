@@ -73,7 +73,7 @@ def sensitivity(
     If a trial fails, the others are still played to their end; the exit status is then 1.
     """
     executor = where.made_in(resume, "sensitivity")
-    setting = played.setting()
+    setting = played.setting([*against, *schedulers])
     if plot is not None:
         from mirage.report.picture_file import picture_kind
 
