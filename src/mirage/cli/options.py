@@ -74,6 +74,16 @@ def is_given(option: str) -> bool:
     return click.get_current_context().get_parameter_source(option) not in (None, ParameterSource.DEFAULT)
 
 
+def given_options(*groups: Any) -> list[str]:
+    """Returns the options of groups of the running command for which ``is_given`` holds.
+
+    Args:
+        groups: Objects that ``option_group`` passes.
+    """
+    names = [field.name for group in groups for field in fields(group)]
+    return [f"--{name.replace('_', '-')}" for name in names if is_given(name)]
+
+
 def option_group(name: str, kind: type[Any], *options: Decorator[Any]) -> Decorator[Any]:
     """Returns a decorator that adds options to a command and passes them as one object.
 

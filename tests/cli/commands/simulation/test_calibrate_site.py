@@ -126,6 +126,10 @@ def test_a_refusal_is_noted_for_doctor_and_retains_the_last_file(
         (["--site", "jobs.csv"], "name a TRACE, or --site, and not both"),
         (["--site", "--settings", "lonestar6"], "--site queries this cluster"),
         (["--site", "--slurm-conf", "slurm.conf"], "--site queries this cluster"),
+        (
+            ["--site", "--format", "csv", "--timezone", "Asia/Tokyo"],
+            "--format, --timezone: --site reads no TRACE, but ",
+        ),
         (["--site", "--weeks", "5"], "5 is not in the range"),
         (["jobs.csv", "--weeks", "8"], "--weeks needs --site"),
     ],

@@ -14,7 +14,7 @@ import click
 
 from mirage.cli.cli_context import check_login_node
 from mirage.cli.machine_options import SETTINGS, report_remarks
-from mirage.cli.options import CONTEXT, TraceOptions, examples, is_given, json_output, trace_options
+from mirage.cli.options import CONTEXT, TraceOptions, examples, given_options, is_given, json_output, trace_options
 from mirage.cli.output import check_distinct, check_output, check_page
 from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import DATE, LINK_REQUEST, IntegerRange
@@ -116,6 +116,8 @@ def calibrate(
         raise click.UsageError("name a TRACE, or --site, and not both")
     if at_site and (slurm_conf or settings or qos or associations or sprio):
         raise click.UsageError("--site queries this cluster for the scheduler's parameters; leave the others out")
+    if at_site and (given := given_options(reading)):
+        raise click.UsageError(f"{', '.join(given)}: --site reads no TRACE, but sacct of this cluster; leave it out")
     if choose_for and not at_site:
         raise click.UsageError("--choose-for needs --site: a choice is for the agent of this cluster")
     if is_given("weeks") and not at_site:

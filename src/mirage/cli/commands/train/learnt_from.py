@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import click
 
 from mirage.cli.commands.train.learning_options import LearningOptions
 from mirage.cli.machine_options import MachineOptions, SimulatedMachine
-from mirage.cli.options import TraceOptions, is_given
+from mirage.cli.options import TraceOptions, given_options, is_given
 from mirage.cli.study import ExecutorOptions, WindowOptions
 from mirage.cli.trace_reading import read_named_trace
 from mirage.errors import ConfigurationError, quantity
@@ -188,8 +188,7 @@ class LearntFrom:
 
     def _refuse_unused_options(self) -> None:
         """Refuses options of a trace and a cluster that are not compared with the data set."""
-        names = [field.name for options in (self.machine, self.reading) for field in fields(options)]
-        if unused := [f"--{name.replace('_', '-')}" for name in names if is_given(name)]:
+        if unused := given_options(self.machine, self.reading):
             raise click.UsageError(
                 f"with --data, {', '.join(unused)} needs TRACE and its cluster (--nodes, --processors, --slurm-conf or "
                 "--cluster), to compare the data set with them; give both, or leave it out"
