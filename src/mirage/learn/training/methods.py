@@ -28,6 +28,7 @@ class Method:
         forecast: Whether it reads a forecast.
         body: Body of a network; networks with one body share its pre-training. None for other methods.
         tunes: Whether later decisions are only used to tune; a method without it learns from them, too.
+        sized: Whether ``TrainingSettings.trees`` sets its number of trees; the others stop early.
     """
 
     trainer: str
@@ -37,6 +38,7 @@ class Method:
     forecast: bool = False
     body: str | None = None
     tunes: bool = True
+    sized: bool = False
 
     def train(self) -> Trainer:
         """Imports the trainer."""
@@ -90,6 +92,7 @@ METHODS: dict[str, Method] = {
         "sklearn",
         forecast=True,
         tunes=False,
+        sized=True,
     ),
     "random-forest-2023": Method(
         f"{_REGRESSION}.published_regression:train_published_forest",
@@ -97,6 +100,7 @@ METHODS: dict[str, Method] = {
         "forest on the flat snapshots of 24 hours, as in Mirage, SC'23",
         "sklearn",
         tunes=False,
+        sized=True,
     ),
     "xgboost-2023": Method(
         f"{_REGRESSION}.published_regression:train_published_trees",
@@ -104,6 +108,7 @@ METHODS: dict[str, Method] = {
         "XGBoost on the flat snapshots of 24 hours, as in Mirage, SC'23",
         "xgboost",
         tunes=False,
+        sized=True,
     ),
     "transformer": _network("transformer", "transformer over 24 hours of the queue: the outcome's distribution"),
     "transformer-dqn": _network("transformer-dqn", "transformer over 24 hours of the queue, fine-tuned by double DQN"),

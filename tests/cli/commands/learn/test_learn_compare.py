@@ -93,6 +93,19 @@ def test_help_shows_examples(capsys):
 
 
 @pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--methods none --trees 7", "--trees is for forest, random-forest-2023, xgboost-2023; leave it out"),
+        ("--methods correction,forest --epochs 3", "--epochs is for transformer, transformer-dqn, "),
+    ],
+)
+def test_options_that_no_compared_method_uses_are_refused(options, message, tmp_path, capsys):
+    words = ["compare", "jobs.csv", "--months", "2023-01", *options.split(), "-o", str(tmp_path / "out")]
+    assert main(words) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("epochs", "message"),
     [
         ("²", "'²' is neither N nor METHOD=N"),

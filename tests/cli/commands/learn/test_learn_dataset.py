@@ -45,7 +45,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def command_line(trace: str) -> list[str]:
-    return ["learn", "dataset", trace, *OPTIONS, *WINDOWS, "--futures", "4"]
+    return ["learn", "dataset", trace, *OPTIONS, *WINDOWS]
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -74,6 +74,8 @@ def test_it_reports_what_it_made(command_line, tmp_path: Path, capsys) -> None:
         (["--sbatch", "cpu"], "not KEY=VALUE"),
         (["--sbatch", "time=10", "--executor", "hyperqueue"], "use hq alloc add"),
         (["--workers", "4", "--executor", "slurm"], "--executor slurm takes --array-jobs"),
+        (["--no-forecast", "--futures", "4"], "--futures is for a forecast, which --no-forecast and --labels-only"),
+        (["--labels-only", "--futures", "4"], "--futures is for a forecast, which --no-forecast and --labels-only"),
         ([], "--nodes N"),
     ],
 )
@@ -108,6 +110,7 @@ def test_without_a_slurm_an_array_is_refused(command_line, tmp_path: Path, capsy
 @pytest.mark.slow
 def test_the_same_data_after_a_kill_and_by_several_processes(command_line, tmp_path: Path, capsys) -> None:
     killed, shared = tmp_path / "killed", tmp_path / "shared"
+    command_line = [*command_line, "--futures", "4"]
     command = [sys.executable, "-m", "mirage", *command_line, "--workers", "1", "-o", str(killed)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         until(lambda: process.poll() is not None or len(list(killed.glob("rows-*"))) > 1, 20, "a shard", pause_s=0.005)

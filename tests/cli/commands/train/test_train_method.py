@@ -72,6 +72,8 @@ def test_help_shows_examples(capsys):
         (["--nodes", "8", "--data", "nowhere", "--months", "2023-01,2023-02"], "a choice needs at least 3 months"),
         (["--nodes", "8", "--months", "2023-01,2023-02,2023-03,2023-02"], "a choice counts each month once"),
         ([], "give the size of the cluster"),
+        (["--trees", "7"], "--trees is for forest, random-forest-2023, xgboost-2023; leave it out"),
+        (["--methods", "correction,forest", "--epochs", "3"], "--epochs is for transformer, transformer-dqn, "),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_the_work(tmp_path, capsys, arguments, message):

@@ -10,7 +10,7 @@ import click
 
 from mirage.cli.commands.train.learning_options import futures_option
 from mirage.cli.machine_options import MachineOptions, machine_options
-from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
+from mirage.cli.options import CONTEXT, TraceOptions, examples, is_given, json_output, trace_options
 from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, window_options
 from mirage.cli.trace_reading import read_named_trace
 
@@ -63,6 +63,8 @@ def dataset(
     outcome of submitting the next link then, found by forking the simulation. The same options give the same data, even
     if the command is stopped and resumed, and with every executor.
     """
+    if is_given("futures") and (labels_only or not forecast):
+        raise click.UsageError("--futures is for a forecast, which --no-forecast and --labels-only leave out")
     executor = where.made(Path(out) / ".slurm", "dataset")
     simulated = machine.machine(windows.queue)
     table = read_named_trace(trace, reading).table

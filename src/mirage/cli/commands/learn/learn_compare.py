@@ -11,6 +11,7 @@ import click
 
 from mirage.cli.commands.train.learning_options import (
     LearningOptions,
+    check_used,
     data_option,
     futures_option,
     threads_option,
@@ -248,6 +249,7 @@ def compare(
 
     plan = options.plan()
     check_installed(plan.methods)
+    check_used(plan.methods)
     compared_with(plan.names, options.against)
     folder = Path(options.out)
     check_results_folder(folder)

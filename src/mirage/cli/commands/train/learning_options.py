@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage.cli.options import Decorator, option_group
+from mirage.cli.options import Decorator, is_given, option_group
 from mirage.cli.study import WindowOptions, submissions_s
 from mirage.cli.values import COUNT, DATE, Count
 from mirage.duration import DAY_S
@@ -90,6 +91,23 @@ class LearningOptions:
         return Slices(until_s, tune_until_s)
 
 
+def check_used(methods: Sequence[str]) -> None:
+    """Checks that a method uses the given ``--trees`` and ``--epochs``.
+
+    Raises:
+        click.UsageError: None does; the message names those that do.
+    """
+    from mirage.learn.training.methods import METHODS
+
+    users = {
+        "trees": [name for name, method in METHODS.items() if method.sized],
+        "epochs": [name for name, method in METHODS.items() if method.body],
+    }
+    for option, names in users.items():
+        if is_given(option) and not set(names) & set(methods):
+            raise click.UsageError(f"--{option} is for {', '.join(names)}; leave it out")
+
+
 def data_option(default: str) -> Decorator[Any]:
     """Returns the option ``--data``.
 
@@ -108,7 +126,12 @@ threads_option = click.option(
 )
 
 trees_option = click.option(
-    "--trees", type=Count(most=10_000), default=100, show_default=True, metavar="N", help="Trees of a forest."
+    "--trees",
+    type=Count(most=10_000),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Trees of a forest, and of xgboost-2023.",
 )
 
 epochs_option = click.option(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli.cli_context import check_login_node
-from mirage.cli.commands.train.learning_options import LearningOptions, learning_options
+from mirage.cli.commands.train.learning_options import LearningOptions, check_used, learning_options
 from mirage.cli.commands.train.learnt_from import LearntFrom
 from mirage.cli.machine_options import MachineOptions, machine_options
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
@@ -193,6 +193,7 @@ def _begin(
     from mirage.learn.training.methods import check_installed
 
     check_installed(methods)
+    check_used(methods)
     check_output(learning.out, trace, *machine.files)
     check_distinct(learning.out, learning.report)
     learning.check_dates()
