@@ -70,6 +70,7 @@ def test_the_daemons_of_a_cluster_without_files_are_named(
         (["up", "--port", "64001"], "Invalid value for '--port': 64001 is not in the range 0<=x<=64000."),
         (["up", "--speed", "61"], "Invalid value for '--speed': 61 is not in the range 1<=x<=60."),
         (["up", "--preempt", "a"], "Invalid value for '--preempt': 'a' is not one of 'none', 'qos', 'partition_prio'."),
+        (["up", "--preempt", "qos"], "--preempt qos needs --accounting: Slurm has QOS in its database only"),
         (["up", "file"], "Invalid value for '[DIRECTORY]': Directory 'file' is a file."),
         (["run", "big"], "Missing argument 'COMMAND...'."),
     ],

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from mirage.cli.lazy import CommandGroup
-from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.options import CONTEXT, examples, is_given, json_output
 from mirage.cli.values import IntegerRange
 from mirage.errors import quantity, shown
 from mirage.process import interrupted_by_signals
@@ -57,7 +57,13 @@ def lab() -> None:
     metavar="N",
     help="First port: the cluster uses N to N+3, and one per node from N+101; 0 for free ports.",
 )
-@click.option("--preempt", default="none", type=click.Choice(["none", "qos", "partition_prio"]), show_default=True)
+@click.option(
+    "--preempt",
+    default="none",
+    type=click.Choice(["none", "qos", "partition_prio"]),
+    show_default=True,
+    help="Let jobs preempt others, by their QOS (with --accounting) or by the tiers of partitions.",
+)
 @click.option("--set", "extra", multiple=True, metavar="KEY=VALUE", help="An additional line of slurm.conf.")
 @json_output
 def up(directory: Path, as_json: bool, **wanted: Any) -> None:
@@ -67,6 +73,8 @@ def up(directory: Path, as_json: bool, **wanted: Any) -> None:
 
     cluster = PrivateCluster(LabSpec(directory=directory, **wanted))
     _refuse_another(cluster.spec, directory, wanted)
+    if is_given("preempt") and cluster.spec.preempt == "qos" and not cluster.spec.accounting:
+        raise click.UsageError("--preempt qos needs --accounting: Slurm has QOS in its database only")
     with interrupted_by_signals() as interrupted:
         cluster.up(interrupted=interrupted)
     if as_json:
