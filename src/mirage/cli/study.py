@@ -305,13 +305,22 @@ def _pairs(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
     """Returns the values of ``KEY=VALUE`` by key, without the dashes of an option.
 
     Raises:
-        click.BadParameter: A value has no key or no equals sign.
+        click.BadParameter: A value has no key or no equals sign, a key is given twice, or the array defines it.
     """
-    pairs = [one.partition("=") for one in value]
-    for key, sign, _ in pairs:
-        if not key.lstrip("-") or not sign:
-            raise click.BadParameter(f"{key!r} is not KEY=VALUE, such as partition=cpu", ctx, parameter)
-    return {key.lstrip("-"): text for key, _, text in pairs}
+    found: dict[str, str] = {}
+    for one in value:
+        given, sign, text = one.partition("=")
+        key = given.lstrip("-").replace("_", "-")
+        if not key or not sign:
+            raise click.BadParameter(f"{given!r} is not KEY=VALUE, such as partition=cpu", ctx, parameter)
+        if key in ("array", "wrap"):
+            raise click.BadParameter(
+                f"Mirage sets {key} itself; --array-jobs limits the number of jobs", ctx, parameter
+            )
+        if key in found:
+            raise click.BadParameter(f"{key} is given twice; give each option once", ctx, parameter)
+        found[key] = text
+    return found
 
 
 class ExecutorName(click.ParamType[str]):

@@ -72,6 +72,9 @@ def test_it_reports_what_it_made(command_line, tmp_path: Path, capsys) -> None:
     [
         (["--array-jobs", "3"], "needs --executor slurm or hyperqueue"),
         (["--sbatch", "cpu"], "not KEY=VALUE"),
+        (["--sbatch", "--array=1-9"], "Mirage sets array itself; --array-jobs limits the number of jobs"),
+        (["--sbatch", "wrap=true"], "Mirage sets wrap itself"),
+        (["--sbatch", "mem_per_cpu=1G", "--sbatch", "mem-per-cpu=2G"], "mem-per-cpu is given twice; give each option"),
         (["--sbatch", "time=10", "--executor", "hyperqueue"], "use hq alloc add"),
         (["--workers", "4", "--executor", "slurm"], "--executor slurm takes --array-jobs"),
         (["--no-forecast", "--futures", "4"], "--futures is for a forecast, which --no-forecast and --labels-only"),
