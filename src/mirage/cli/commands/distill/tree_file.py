@@ -241,7 +241,7 @@ def draw(tree_file: str, out: str) -> None:
 def combine(tree_files: tuple[str, ...], starts: tuple[str, ...], out: str, as_json: bool) -> None:
     """Combine several trees, each with its executor rule and its range of load, into one.
 
-    The first tree decides while there are few jobs per executor in the cluster, the others from the loads of --from.
+    The first tree decides while there are few jobs per executor in the cluster, the others from the loads of --above.
     The result is a tree like any other: it tests the load first, and the settings of the busier trees begin with
     ``crowded_``, ``crowded2_`` and so on. TREE is a file, or tree for the one that ships with Mirage.
     """
