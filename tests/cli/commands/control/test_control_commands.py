@@ -194,6 +194,10 @@ def test_acting_needs_time_for_the_lease_and_no_end(
     assert "poll = 50s is too often with --act; give 55s or more" in capsys.readouterr().err
     assert main(["control", "run", "--config", "pools.toml", "--act", "--once"]) == 2
     assert "leave --once out" in capsys.readouterr().err
+    assert main(["control", "run", "--config", "pools.toml", "--once", "--state", "state"]) == 2
+    assert "--state is the folder of --act; without --act nothing" in capsys.readouterr().err
+    assert main(["control", "run", "--config", "pools.toml", "--once", "--scheduler", ""]) == 1
+    assert "unknown GPU scheduler ''" in capsys.readouterr().err
     assert not cluster.ran
 
 

@@ -77,11 +77,13 @@ def run(
     pools = read_pools(path)
     if act and once:
         raise click.UsageError("--act acts until it is ended; leave --once out")
+    if state is not None and not act:
+        raise click.UsageError("--state is the folder of --act; without --act nothing is written there")
     if form is not None and (not once or as_json):
         raise click.UsageError("--export needs --once, and has a form of its own: leave --json out")
     acting = _begin_to_act(path, pools, control_folder(state)) if act else nullcontext(None)
     with acting as actor:
-        _run(ctx, actor, replace(pools, scheduler=scheduler or pools.scheduler), once, folder, form, as_json)
+        _run(ctx, actor, pools if scheduler is None else replace(pools, scheduler=scheduler), once, folder, form, as_json)
 
 
 class Actor(NamedTuple):
