@@ -21,13 +21,13 @@ from mirage.array_types import Floats
 from mirage.chains.oracle_chain import play_oracle
 from mirage.chains.simulated_chain import keep_alive
 from mirage.duration import HOUR_S, MINUTE_S, format_duration
-from mirage.errors import ConfigurationError, quantity
+from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
 from mirage.provision.chain_record import ChainRun
 from mirage.provision.compile_simulator import use
 from mirage.provision.evaluation.candidate import BOUNDS, ORACLE, Candidate, each_cost
 from mirage.provision.evaluation.episode import Scenario, link_user
-from mirage.provision.evaluation.evaluate import check_links, compared_with, dates_and_jobs
+from mirage.provision.evaluation.evaluate import check_links, compared_with, dates_and_jobs, windows_that_fit
 from mirage.provision.evaluation.evaluation_study import codes_of, files_of, inputs_of
 from mirage.provision.evaluation.paired import Difference
 from mirage.provision.evaluation.policy_score import ALL
@@ -361,7 +361,7 @@ def _check(study: ChainStudy, policies: Sequence[str]) -> None:
         raise ConfigurationError(
             f"the chain of window {study.windows} ends after the last job of the trace: "
             f"{dates_and_jobs(study.begins_s(study.windows - 1) + study.chain_s, first_s, last_s)}; "
-            f"{quantity(fitting, 'window')} {'fits' if fitting == 1 else 'fit'}: give an earlier --start{remedy}"
+            f"{windows_that_fit(fitting)}: give an earlier --start{remedy}"
         )
 
 

@@ -71,12 +71,14 @@ class WindowOptions:
             plan = EvaluationProtocol.named(self.protocol, begin_s, **changes)
             windows = min(self.fitting(plan, table), DEFAULT_WINDOWS)
         plan = EvaluationProtocol.named(self.protocol, begin_s, windows=windows, **changes)
-        if (late := windows - self.fitting(plan, table, least=0)) > 0:
-            last = time.strftime("%Y-%m-%dT%H:%M", time.gmtime(submissions_s(table)[1]))
+        last_s, late = submissions_s(table)[1], windows - self.fitting(plan, table, least=0)
+        if late > 0 and plan.submits_s(windows - 1) <= last_s:  # later windows are refused
+            last = time.strftime("%Y-%m-%dT%H:%M", time.gmtime(last_s))
+            where = "the window" if windows == 1 else f"{late} of {quantity(windows, 'window')}"
             click.echo(
-                f"mirage: warning: in {late} of {quantity(windows, 'window')}, a link of "
-                f"{format_duration(self.link_limit)} may end after the last job of the trace ({last}), where the queue "
-                "only empties; give an earlier --start, a shorter --link-limit, or a longer trace",
+                f"mirage: warning: in {where}, a link of {format_duration(self.link_limit)} may end after the last job "
+                f"of the trace ({last}), where the queue only empties; give an earlier --start, a shorter "
+                "--link-limit, or a longer trace",
                 err=True,
             )
         return plan

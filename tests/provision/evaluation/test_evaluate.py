@@ -214,7 +214,7 @@ def test_a_policy_that_wants_to_be_left_alone_is(busy_setting):
             ["reactive"],
             {"begin_s": 2**40, "windows": 1},
             ConfigurationError,
-            "the last of 1 window needs jobs after the last job of .*: beyond the year 9999, .*; 0 windows fit: "
+            "^the window needs jobs after the last job of .*: beyond the year 9999, .*; no window fits: "
             "give an earlier --start$",
         ),
         (["reactive"], {"windows": 0}, ConfigurationError, "at least one window"),

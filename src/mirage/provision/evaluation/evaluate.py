@@ -167,9 +167,9 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
         fitting = max((last_s - protocol.submits_s(0)) // protocol.every_s + 1, 0)
         when = dates_and_jobs(protocol.submits_s(protocol.windows - 1), first_s, last_s)
         too_short = protocol.lead_in_s + protocol.early_s(links) > last_s - first_s
+        which = "the window" if protocol.windows == 1 else f"the last of {quantity(protocol.windows, 'window')}"
         raise ConfigurationError(
-            f"the last of {quantity(protocol.windows, 'window')} needs jobs after the last job of the trace: {when}; "
-            f"{quantity(fitting, 'window')} {'fits' if fitting == 1 else 'fit'}: "
+            f"{which} needs jobs after the last job of the trace: {when}; {windows_that_fit(fitting)}: "
             + (
                 "give a longer trace"
                 if too_short
@@ -210,6 +210,11 @@ def check_links(scenario: Scenario, links: Sequence[LinkSize], step_s: int) -> t
                 f"{format_duration(last_s - first_s)}; give a shorter --link-limit, or a longer trace"
             )
     return first_s, last_s
+
+
+def windows_that_fit(windows: int) -> str:
+    """The number of windows that fit into a trace, in words."""
+    return f"{quantity(windows, 'window')} fit" if windows > 1 else f"{'one' if windows else 'no'} window fits"
 
 
 def dates_and_jobs(instant_s: int, first_s: int, last_s: int) -> str:
