@@ -1,5 +1,7 @@
 """``mirage trace generate`` and ``mirage trace fit``."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -124,6 +126,18 @@ def test_fit_fills_in_what_the_trace_does_not_declare(tmp_path):
     assert main(["trace", "fit", str(bare), *options, "--from", "2024-01-02", "-o", str(model)]) == 0
     read = read_model(model)
     assert (read.gpus_per_node, read.cpus_per_node, read.partitions) == (4, 64, ("gpu",))
+
+
+def test_what_the_trace_declares_or_exceeds_is_a_warning(month, tmp_path, capsys):
+    options = ["--gpus-per-node", "4", "--cpus-per-node", "64", "-p", "gpu", "-N", "3"]
+    assert main(["trace", "fit", str(month), *options, "-o", str(tmp_path / "m.json")]) == 0
+    warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("mirage: warning: ")]
+    for what in ("GPUs, so --gpus-per-node 4", "CPUs, so --cpus-per-node 64", "partitions, so --partition gpu"):
+        assert f"mirage: warning: {month} has {what} is not used" in warnings
+    most = re.compile(r".* has jobs of \d+ nodes, and --nodes is 3; give the nodes of the cluster")
+    assert sum(bool(most.fullmatch(line)) for line in warnings) == 1
+    assert main(["trace", "fit", str(month), "-p", "", "-o", str(tmp_path / "m.json")]) == 2
+    assert "the name of --partition is empty; name a partition" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

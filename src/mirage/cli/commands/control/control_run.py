@@ -83,7 +83,9 @@ def run(
         raise click.UsageError("--export needs --once, and has a form of its own: leave --json out")
     acting = _begin_to_act(path, pools, control_folder(state)) if act else nullcontext(None)
     with acting as actor:
-        _run(ctx, actor, pools if scheduler is None else replace(pools, scheduler=scheduler), once, folder, form, as_json)
+        _run(
+            ctx, actor, pools if scheduler is None else replace(pools, scheduler=scheduler), once, folder, form, as_json
+        )
 
 
 class Actor(NamedTuple):

@@ -65,6 +65,8 @@ def fit(
     """
     if first is not None and until is not None and first >= until:
         raise click.UsageError("--from must be before --until")
+    if partition == "":
+        raise click.UsageError("the name of --partition is empty; name a partition")
     check_output(out, trace)
     table = read_named_trace(trace, reading).table
     if first is None and until is None:
@@ -72,8 +74,19 @@ def fit(
     begin = 0 if first is None else first
     end = np.iinfo(np.int64).max if until is None else until
     table = table[(table.submit_s >= begin) & (table.submit_s < end)]
-    if partition is not None and table.partition.names:
-        click.echo(f"mirage: warning: {trace} names partitions, so --partition {partition} is not used", err=True)
+    for option, given, what, recorded in (
+        ("gpus-per-node", gpus_per_node, "GPUs", (table.gpus >= 0).any()),
+        ("cpus-per-node", cpus_per_node, "CPUs", (table.cpus >= 0).any()),
+        ("partition", partition, "partitions", table.partition.names),
+    ):
+        if given is not None and recorded:
+            click.echo(f"mirage: warning: {trace} has {what}, so --{option} {given} is not used", err=True)
+    if nodes is not None and (most := int(table.nodes.max(initial=0))) > nodes:
+        click.echo(
+            f"mirage: warning: {trace} has jobs of {most:,} nodes, and --nodes is {nodes:,}; give the nodes of the "
+            "cluster",
+            err=True,
+        )
     table = _completed(table, gpus_per_node, cpus_per_node, partition)
     model = fit_workload(table, nodes=nodes, name=name or Path(trace).name)
     if (users := sum(habit.users for habit in model.habits)) < MIN_USERS:
