@@ -144,8 +144,8 @@ def training_step(
 
     Raises:
         UnknownName: The model, or the GPU type, has no measurements; the message lists those that have.
-        ConfigurationError: The folder has no profiles, the workers do not fit, or need a time outside of the
-            measurements.
+        ConfigurationError: The folder has no profiles, the workers do not fit, the batch is larger than an epoch, or
+            they need a time outside of the measurements.
         OutOfDeviceMemory: The local batch does not fit on a card.
     """
     if model not in models_in(folder) and model and (folder / model).is_dir():
@@ -174,6 +174,12 @@ def training_step(
     _check_workers(shape.gpus, nodes, gpus_per_server(placements), gpu_type)
     row, origin = step_row(placements, scalability, nodes, shape.gpus)
     first, largest = int(noise.batch[0]), int(noise.batch[-1])
+    epoch_samples = round(float(noise.progress[0, 0]) * first)
+    if shape.batch > epoch_samples:
+        raise ConfigurationError(
+            f"a batch of {shape.batch:,} samples is larger than an epoch of {model}, {epoch_samples:,} samples; give a "
+            "smaller batch"
+        )
     most = min(facts.max_local.get(card.profile, row.max_local), row.max_local)
     batch, local, passes = _batches(shape, (first, largest), int(placements.local_batch.min()), most)
     memory_mib = _memory_mib(card, local, most)
@@ -205,7 +211,7 @@ def training_step(
         origin=origin,
         memory_mib=memory_mib,
         load_s=facts.restart_s,
-        epoch_samples=round(float(noise.progress[0, 0]) * first),
+        epoch_samples=epoch_samples,
         epochs=noise.progress.shape[1],
     )
 

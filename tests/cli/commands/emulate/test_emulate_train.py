@@ -67,6 +67,16 @@ def test_a_checkpoint_of_another_batch_has_as_many_samples(
     assert (found["first_step"], found["steps"], found["step"]) == (5, 5, 10)
 
 
+def test_a_batch_that_the_gpus_cannot_share_is_a_warning(toy: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*toy, "--steps", "1", "--restart-s", "0", "--speed", "1e6", "--local-batch", "12", "--batch-size"]
+    for batch, warned in (("30", True), ("48", False)):
+        assert main([*words, batch]) == 0
+        warning = (
+            "mirage: warning: 2 GPUs with local batches of 12 make steps of 48 samples, not 30; give a --batch-size"
+        )
+        assert (warning in capsys.readouterr().err) is warned
+
+
 def test_too_large_a_batch_is_out_of_memory(toy: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*toy, "--local-batch", "31"]) == 1
     assert capsys.readouterr().err.startswith("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 16.27 GiB")
@@ -83,6 +93,7 @@ def test_too_large_a_batch_is_out_of_memory(toy: list[str], capsys: pytest.Captu
         (["--gpus", "100000"], 1, "100,000 GPUs of type slow on 33,334 nodes"),
         (["--gpus", "2000000"], 2, "2000000 is too large; at most 1,000,000"),
         (["--speed", "0"], 2, "--speed"),
+        (["--batch-size", "1000000000000"], 1, "a batch of 1,000,000,000,000 samples is larger than an epoch of toy"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(

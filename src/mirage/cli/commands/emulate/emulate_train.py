@@ -15,7 +15,7 @@ import click
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output
 from mirage.cli.values import COUNT, Count, Number
-from mirage.errors import ConfigurationError, OutOfDeviceMemory
+from mirage.errors import ConfigurationError, OutOfDeviceMemory, quantity
 
 if TYPE_CHECKING:
     from mirage.emulate.device_ledger import HeldDevices
@@ -188,6 +188,12 @@ def _step(folder: Path, wanted: dict[str, Any]) -> TrainingStep:
         slowest=wanted["slowest"],
     )
     step = training_step(folder, wanted["model"], wanted["gpu_type"], shape, extrapolate=wanted["extrapolate"])
+    if wanted["batch_size"] not in (None, step.batch):
+        click.echo(
+            f"mirage: warning: {quantity(step.gpus, 'GPU')} with local batches of {step.local_batch} make steps of "
+            f"{step.batch:,} samples, not {wanted['batch_size']:,}; give a --batch-size that they share evenly",
+            err=True,
+        )
     return step if wanted["restart_s"] is None else replace(step, load_s=wanted["restart_s"])
 
 
