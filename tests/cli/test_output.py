@@ -119,6 +119,7 @@ CSV = "job_id,submit_s,elapsed_s,limit_s,nodes\n1,0,60,120,1\n2,90000,60,120,1\n
         "calibrate OTHER --slurm-conf FILE -o FILE", "calibrate OTHER --qos FILE -o FILE",
         "calibrate OTHER --associations FILE -o FILE", "calibrate OTHER --sprio FILE -o FILE",
         "evaluate OTHER --cluster FILE --plot FILE", "evaluate OTHER --cluster FILE --chain-length 1d --plot FILE",
+        "evaluate OTHER --nodes 1 --policies reactive,FILE --plot FILE",
         "train forest OTHER --cluster FILE -o FILE", "explain reactive OTHER --cluster FILE -o FILE",
         "distill fit --teacher tree:FILE -o FILE", "distill fit --teacher FILE -o OTHER --plot FILE",
         "distill fit --teacher fair --rule FILE -o FILE", "distill fit --teacher fair --profiles FILE -o FILE",

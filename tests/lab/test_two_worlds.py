@@ -101,7 +101,7 @@ NOT_COMPARED = {"mirage-2023": ("phase_s",)}
 
 def runs(discipline: str, cluster: Cluster) -> bool:
     spec = DISCIPLINES[discipline]
-    if cluster.reservations and not spec.reservations:
+    if (cluster.reservations and not spec.reservations) or (cluster.limits and not spec.limits):
         return False
     return not spec.one_pool or (not cluster.shared_nodes and len(cluster.groups) == 1)
 

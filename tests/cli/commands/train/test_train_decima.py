@@ -41,6 +41,7 @@ def test_a_network_that_has_learnt_nothing_is_not_written(
     steps: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     absent = str(tmp_path / "typo.checkpoint")
-    assert main(["train", "decima", "--resume", absent, *steps, "-o", str(tmp_path / "network.model")]) == 1
+    words = ["train", "decima", "--resume", absent, "--judged", "0", "-o", str(tmp_path / "network.model")]
+    assert main([*words, *steps]) == 1
     assert f"the network has learnt nothing: there is no {absent}, and no step" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

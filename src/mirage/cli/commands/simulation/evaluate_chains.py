@@ -73,7 +73,7 @@ def evaluate_chains(
             raise click.UsageError(f"{option} is for single hand-overs, not for --chain-length; leave one of them out")
     executor = where.made_in(study.resume, "evaluate")
     weighed = study.costs(costs)
-    check_outputs(parquet, plot, study.resume, trace, *machine.files)
+    check_outputs(parquet, plot, study.resume, trace, *machine.files, *study.policies)
     simulated = machine.machine(study.queue)
     table = read_named_trace(trace, reading).table
 

@@ -137,7 +137,7 @@ def evaluate(
         raise click.UsageError("--waiting-links needs --chain-length: in a single hand-over only one link waits")
     executor = where.made_in(study.resume, "evaluate")
     weighed = study.costs(costs)
-    check_outputs(parquet, plot, study.resume, trace, *machine.files)
+    check_outputs(parquet, plot, study.resume, trace, *machine.files, *study.policies)
     simulated = machine.machine(study.queue)
     table = read_named_trace(trace, reading).table
 
