@@ -156,16 +156,16 @@ def hand_over(
     newest = running[-1]
     if newest.ready_s == MISSING:
         newest = _with_readiness(context, chain, newest, probes)
-        by_job = "it has not called `mirage link ready`" if chain.spec.ready_by_job else ""
-        why = f"{chain.spec.ready_command} does not succeed" if chain.spec.ready_command else by_job
-        if newest.ready_s == MISSING and why and context.now_s >= newest.started_s + LATE_READY_S:
-            context.trouble(chain, f"job {newest.job} runs and is not ready: {why}")
     ending = chain.state is ChainState.ENDING and chain.spec.until_s != MISSING and context.now_s >= chain.spec.until_s
     longest_s = context.settings.site.most_overlap_s
     capped_s = newest.started_s + longest_s if longest_s is not None and len(running) > 1 else MISSING
     over = capped_s != MISSING and newest.ready_s == MISSING and context.now_s >= capped_s
     if over:
         context.trouble(chain, context.settings.site.refusal("two links have overlapped as long as this site allows"))
+    elif newest.ready_s == MISSING and context.now_s >= newest.started_s + LATE_READY_S:
+        by_job = "it has not called `mirage link ready`" if chain.spec.ready_by_job else ""
+        if why := f"{chain.spec.ready_command} does not succeed" if chain.spec.ready_command else by_job:
+            context.trouble(chain, f"job {newest.job} runs and is not ready: {why}")
     ready = newest.ready_s != MISSING
     first_signals = any(link.signalled_s == MISSING for link in running[:-1])
     turn_s = turn_in_s(context, chain, newest) if ready and first_signals else 0
