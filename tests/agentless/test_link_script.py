@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -100,6 +101,12 @@ def test_a_wrong_estimate_burns_no_link_after_another(
         env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"},
     )  # fmt: skip
     assert (tmp_path / "updates").exists() is released
+
+
+def test_every_variable_of_the_script_is_assigned_in_it(tmp_path: Path) -> None:
+    script = link_script(AgentlessSpec("train", "key", str(tmp_path), "job.sh", {}), default_tree())
+    assigned = re.findall(r"\b([a-z_]+)=|\bfor ([a-z_]+) in\b", script)
+    assert set(re.findall(r"\$\{?([a-z_]+)", script)) <= {name for names in assigned for name in names}
 
 
 QUEUE = """\

@@ -22,7 +22,7 @@ _NO_ESTIMATE = """\
 if may_test; then
 at=$(request --test-only 2>&1 | sed -nE 's/.*to start at ([0-9]+) using.*/\\1/p')
 [ "$at" ] || return 1
-[ $released = 0 ] || at=$((at - $(behind)))
+[ $freed = 0 ] || at=$((at - $(behind)))
 slurm_wait=$((at > now ? at - now : 0))
 else
 slurm_wait=$lead use=1000 age_retained=0
