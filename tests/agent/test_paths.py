@@ -57,6 +57,13 @@ def test_a_folder_that_depends_on_the_working_directory_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # what a user gets who is not root
+    with pytest.raises(ConfigurationError, match=f"the folder {tmp_path} is closed to this user; .* with MIRAGE_HOME"):
+        Home.of({"MIRAGE_HOME": str(tmp_path)})
+    assert Home.of({"MIRAGE_HOME": f"{tmp_path}/new"}).folder == tmp_path / "new"
+
+
 def test_what_was_open_is_closed_but_the_folder_itself_is_its_owner_s(tmp_path: Path) -> None:
     script = tmp_path / "home" / "chains" / "train" / "script" / "job.sh"
     script.parent.mkdir(parents=True)

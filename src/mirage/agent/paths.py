@@ -178,7 +178,7 @@ def folder_of(environment: Mapping[str, str]) -> Path:
     """The folder from the environment, which may not exist.
 
     Raises:
-        ConfigurationError: Its path is relative, as with a quoted ``~``.
+        ConfigurationError: Its path is relative, as with a quoted ``~``, or it is closed to this user.
     """
     named = environment.get("MIRAGE_HOME", "")
     if named and not Path(named).is_absolute():
@@ -186,7 +186,10 @@ def folder_of(environment: Mapping[str, str]) -> Path:
             f"MIRAGE_HOME is {shown(named)}, but all commands and the agent must find the same folder; write an "
             "absolute path, or ~/FOLDER without quotes"
         )
-    return Path(named or Path(environment.get("HOME") or "~").expanduser() / ".mirage")
+    folder = Path(named or Path(environment.get("HOME") or "~").expanduser() / ".mirage")
+    if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK):
+        raise ConfigurationError(f"the folder {folder} is closed to this user; name your own one with MIRAGE_HOME")
+    return folder
 
 
 def private_folder(folder: Path) -> None:
