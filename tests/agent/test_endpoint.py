@@ -227,7 +227,8 @@ def test_a_port_is_fixed_or_derived_from_the_number_of_the_job(text: str, port: 
 
 @pytest.mark.parametrize("text", ["0", "65536", "", "80+JOB", "80+JOB%0", "60000+JOB%5537", "JOB%8", "-1", "8٠"])
 def test_what_can_be_no_port_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="is no port; give one from 1 to 65535"):
+    words = "reaches port 65536" if "5537" in text else "is no port; give one from 1 to 65535"
+    with pytest.raises(ConfigurationError, match=words):
         Port.parse(text)
 
 

@@ -51,7 +51,10 @@ class Port:
         """
         found = _PORT.fullmatch(text)
         port = cls(int(found[1]), int(found[2] or 1)) if found is not None else cls(0)
-        if not 1 <= port.base <= port.base + port.span - 1 <= 65_535:
+        last = port.base + port.span - 1
+        if 1 <= port.base <= 65_535 < last:
+            raise ConfigurationError(f"{shown(text)} reaches port {last}, the last is 65535; give a smaller span")
+        if not 1 <= port.base <= last <= 65_535:
             raise ConfigurationError(
                 f"{shown(text)} is no port; give one from 1 to 65535, or BASE+JOB%SPAN, as 20000+JOB%20000"
             )

@@ -23,6 +23,7 @@ from mirage.slurm.records import QueuedJob
 Type = Callable[..., tuple[str, str]]
 
 LIST_ALONE = "--list prints the files of the agent; leave --port, --kind, -o and --reload out"
+TOO_HIGH = "reaches port 65536, the last is 65535; give a smaller span"
 NO_PORT = "is no port; give one from 1 to 65535, or BASE+JOB%SPAN, as 20000+JOB%20000"
 
 
@@ -80,7 +81,7 @@ def test_a_file_of_the_user_is_not_replaced(type_: Type, slurm: Any, tmp_path: P
     [
         (["--port", "80", "--watch"], "Error: --watch needs -o FILE"),
         (["--port", "0"], f"Error: Invalid value for '--port': '0' {NO_PORT}"),
-        (["--port", "9+JOB%65528"], f"Error: Invalid value for '--port': '9+JOB%65528' {NO_PORT}"),
+        (["--port", "9+JOB%65528"], f"Error: Invalid value for '--port': '9+JOB%65528' {TOO_HIGH}"),
         (["--port", "9+JOB%0"], f"Error: Invalid value for '--port': '9+JOB%0' {NO_PORT}"),
         (["--port", "80", "--install"], "Error: --install needs -o FILE"),
         (["--list", "--port", "80"], f"Error: {LIST_ALONE}"),
