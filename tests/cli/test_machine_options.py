@@ -282,7 +282,9 @@ def test_jobs_of_partitions_that_the_cluster_lacks_are_named(
     cluster: Cluster, warning: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     times = {"submit_s": [0] * 5, "start_s": [0] * 5, "end_s": [60] * 5, "elapsed_s": [60] * 5, "nodes": [1] * 5}
-    table = JobTable.build(range(5), **times, state=[3] * 5, partition=["big", "gpu", "cpu", None, "gpu"])
+    table = JobTable.build(
+        range(5), **times, state=[3] * 5, limit_s=[9] * 5, partition=["big", "gpu", "cpu", None, "gpu"]
+    )
     assert len(replace(NOTHING, cluster="c.toml").workload(table, cluster, "t.csv").jobs) == 5
     assert capsys.readouterr().err == warning
 
@@ -292,7 +294,7 @@ def test_processors_for_a_trace_that_counts_nodes_are_a_warning(
     cpus: list[int], warns: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     times = {name: [k, k + 1] for k, name in enumerate(("submit_s", "start_s", "end_s"))}
-    table = JobTable.build(range(2), **times, state=[3, 3], nodes=[1, 2], cpus=cpus)
+    table = JobTable.build(range(2), **times, state=[3, 3], nodes=[1, 2], cpus=cpus, limit_s=[9, 9])
     for machine in (replace(NOTHING, processors=4), replace(NOTHING, nodes=4)):
         machine.workload(table, Cluster.pool(4), "t.csv")
     printed = capsys.readouterr().err
@@ -304,10 +306,19 @@ def test_gpus_per_node_for_a_trace_without_gpus_is_a_warning(
     gpus: list[int], warns: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     times = {name: [k, k + 1] for k, name in enumerate(("submit_s", "start_s", "end_s"))}
-    table = JobTable.build(range(2), **times, state=[3, 3], nodes=[1, 1], gpus=gpus)
+    table = JobTable.build(range(2), **times, state=[3, 3], nodes=[1, 1], gpus=gpus, limit_s=[9, 9])
     for machine in (replace(NOTHING, nodes=4), replace(NOTHING, nodes=4, gpus_per_node=8)):
         machine.workload(table, Cluster.pool(4), "t.csv")
     assert capsys.readouterr().err.count("no job of t.csv has a GPU") == warns
+
+
+@pytest.mark.parametrize(("limits", "warned"), [([60, -1], "1 job of"), ([-1, -1], "2 jobs of"), ([60, 60], "")])
+def test_jobs_without_a_limit_are_a_warning(limits: list[int], warned: str, capsys: pytest.CaptureFixture[str]) -> None:
+    times = {name: [k, k + 1] for k, name in enumerate(("submit_s", "start_s", "end_s"))}
+    table = JobTable.build(range(2), **times, state=[3, 3], nodes=[1, 1], limit_s=limits)
+    replace(NOTHING, nodes=4).workload(table, Cluster.pool(4), "t.csv")
+    printed = capsys.readouterr().err
+    assert f"{warned} t.csv without a time limit: the scheduler plans with" in printed if warned else not printed
 
 
 def test_the_disciplines_are_printed_in_a_sentence() -> None:

@@ -106,6 +106,14 @@ def test_an_archive_is_named(tmp_path):
         read_trace(tmp_path / "sacct.zip")
 
 
+@pytest.mark.parametrize("member", ["[Content_Types].xml", "xl/workbook.xml"])
+def test_a_spreadsheet_is_named(tmp_path, member):
+    with zipfile.ZipFile(tmp_path / "jobs.xlsx", "w") as archive:
+        archive.writestr(member, "<Types/>")
+    with pytest.raises(TraceError, match="it is a spreadsheet; save it as CSV"):
+        read_trace(tmp_path / "jobs.xlsx")
+
+
 @pytest.mark.parametrize("content", [b"JobID|State\r1|COMPLETED\r", b"job_id,submit_s\r1,5\r"])
 def test_lines_that_end_in_a_carriage_return_alone(tmp_path, content):
     (tmp_path / "x").write_bytes(content)

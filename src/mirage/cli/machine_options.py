@@ -160,6 +160,12 @@ class MachineOptions:
                 "processor here; give the number of nodes with --nodes",
                 err=True,
             )
+        if without := int((table.limit_s < 0).sum()):
+            click.echo(
+                f"mirage: warning: {quantity(without, 'job')} of {trace} without a time limit: the scheduler plans "
+                "with the run times, which shortens waits; add the limits to the trace (Timelimit of sacct)",
+                err=True,
+            )
         if self.gpus_per_node is not None and (table.gpus == 0).all():
             click.echo(
                 f"mirage: warning: no job of {trace} has a GPU, so none waits for one; if the accounting does not "

@@ -186,6 +186,9 @@ _SACCT_HEADER = re.compile(r"(^|\W)JobID(Raw)?([^\w\s]|\t)", re.IGNORECASE)
 
 _HEAD_BYTES = 65_536
 
+_IN_SPREADSHEETS = (b"[Content_Types].xml", b"xl/", b"application/vnd.oasis.opendocument")
+"""Words near the beginning of the files of Excel and LibreOffice, which are zip archives."""
+
 
 def read_trace(
     path: str | os.PathLike[str],
@@ -231,6 +234,8 @@ def read_trace(
     tally.progress = progress or tally.progress
     clock = LocalClock(timezone)
     data = read_bytes(path, tally)
+    if named is not None and data.startswith(b"PAR1"):
+        raise ConfigurationError(f"{tally.path} is Parquet, and columns are mapped in a csv only; save it as CSV")
     format = "csv" if named is not None else format
     is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or data[1:4:2] == b"\0\0"
     if is_utf16 and format in (None, "csv"):  # another package's format may be binary
@@ -312,6 +317,8 @@ def _hint(lines: Sequence[str], cells: Sequence[str]) -> str:
 
 
 def _refuse_archive(data: bytes, path: str) -> None:
+    if data.startswith(b"PK\x03\x04") and any(word in data[:4096] for word in _IN_SPREADSHEETS):
+        raise UnknownFormat(f"{path}:1: it is a spreadsheet; save it as CSV, and map its columns (--columns)")
     for kind, unpack, found in (
         ("tar", "tar -xf", data[257:262] == b"ustar"),
         ("zip", "unzip", data.startswith(b"PK\x03\x04")),

@@ -28,6 +28,21 @@ def read(tmp_path):
     return read_lines
 
 
+@pytest.mark.parametrize("on_error", ["strict", "skip"])
+def test_jobs_of_several_clusters_are_refused(read, on_error):
+    assert len(read(f"{row('1')}|alpha", f"{row('2')}|alpha", header=f"{HEADER}|Cluster").table) == 2
+    with pytest.raises(TraceError, match=r"it has jobs of 2 clusters \(alpha, beta\).*sacct -M CLUSTER"):
+        read(f"{row('1')}|beta", f"{row('1')}|alpha", header=f"{HEADER}|Cluster", on_error=on_error)
+
+
+def test_a_row_with_nul_bytes_is_a_bad_line(read):
+    hole = row("2", tres="cpu=8,gres/g\0\0pu=4,node=2")
+    with pytest.raises(TraceError, match=r"sacct.txt:3: NUL bytes: .*; the file has a hole; copy it again"):
+        read(row(), hole)
+    report = read(row(), hole, on_error="skip").report
+    assert (report.jobs, report.skipped_total, report.accounted) == (1, 1, report.lines)
+
+
 def test_a_row(read):
     table = read(row()).table
     known = {

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mirage.duration import UNLIMITED_S
+from mirage.errors import ConfigurationError, TraceError
 from mirage.job_state import MISSING, JobState
 from mirage.trace.formats.job_table_csv import csv_bytes
 from mirage.trace.formats.parquet import parquet_bytes
@@ -88,6 +89,16 @@ def test_a_parquet_file_of_others_is_read_as_a_csv_is(tmp_path: Path) -> None:
         JobState.CANCELLED, JobState.COMPLETED, JobState.UNKNOWN, JobState.UNKNOWN,
     ]  # fmt: skip
     assert list(trace.report.notes.values()) == [1, 1], "the state that nobody knows, and the id that comes twice"
+
+
+def test_other_columns_of_parquet_end_every_process_alike(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the extra parquet is not installed")
+    arrow = pytest.importorskip("pyarrow")
+    parquet.write_table(arrow.table({"id": [1, 2], "n": [1, 2]}), tmp_path / "jobs.parquet")
+    with pytest.raises(TraceError, match=r"unknown column 'id'.* Save it as CSV to map its columns \(--columns\)$"):
+        read_trace(tmp_path / "jobs.parquet")
+    with pytest.raises(ConfigurationError, match=r"jobs.parquet is Parquet, and columns are mapped in a csv only"):
+        read_trace(tmp_path / "jobs.parquet", columns="job_id=id")
 
 
 def test_durations_and_times_of_parquet_are_read_in_seconds(tmp_path: Path) -> None:

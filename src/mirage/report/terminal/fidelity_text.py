@@ -65,7 +65,9 @@ def jobs_words(fidelity: Fidelity) -> Iterator[str]:
     if fidelity.shift_s:
         yield f"the two clocks are {format_duration(abs(fidelity.shift_s))} apart; simulated times are shifted by this"
     if counts.submitted_apart:
-        yield f"submitted at different times: {quantity(counts.submitted_apart, 'job')}; waits count from each one"
+        doubt = "; is it another trace?" if counts.submitted_apart == counts.compared else ""
+        jobs = quantity(counts.submitted_apart, "job")
+        yield f"submitted at different times: {jobs}; waits count from each one{doubt}"
 
 
 def span_words(fidelity: Fidelity) -> str:

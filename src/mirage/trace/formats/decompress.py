@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from mirage.errors import ConfigurationError, TraceError
+from mirage.errors import ConfigurationError, LineError, TraceError, shown
 from mirage.extras import install
 from mirage.trace.formats.read_report import ReadTally
 
@@ -189,7 +189,9 @@ def numbered_lines(data: bytes, tally: ReadTally, first: int = 1) -> Iterator[tu
             line = raw.decode("utf-8", errors="replace")
             tally.notes[_NOT_UTF8] += 1
         line = line.removesuffix("\n").removesuffix("\r")
-        if line.strip():
+        if "\0" in line:
+            tally.reject(number, LineError("NUL bytes", shown(line), "the file has a hole; copy it again"))
+        elif line.strip():
             yield number, line
         else:
             tally.blank += 1

@@ -46,15 +46,20 @@ def read_parquet(data: bytes, tally: ReadTally) -> JobTable:
     arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
     tally.unit = "record"
     try:
-        content = parquet.read_table(io.BytesIO(data))
-        names = content.column_names
+        names = parquet.read_schema(io.BytesIO(data)).names
     except (arrow.ArrowException, OSError, ValueError, MemoryError) as error:
         raise TraceError(f"{tally.path}:1: not a Parquet file that can be read: {error}") from error
     for name in names:
         if name not in COLUMNS:
-            raise TraceError(f"{tally.path}:1: {UnknownName('column', name, COLUMNS)}")
+            raise TraceError(
+                f"{tally.path}:1: {UnknownName('column', name, COLUMNS)} Save it as CSV to map its columns (--columns)"
+            )
     if "job_id" not in names or len(set(names)) < len(names):
         raise TraceError(f"{tally.path}:1: the columns are {', '.join(names)}; each once, and job_id among them")
+    try:
+        content = parquet.read_table(io.BytesIO(data))
+    except (arrow.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise TraceError(f"{tally.path}:1: not a Parquet file that can be read: {error}") from error
     tally.lines += content.num_rows
     columns = {name: _column(content.column(name), name, tally) for name in names}
     table = JobTable.build(columns.pop("job_id"), **columns)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mirage.errors import ConfigurationError, LineError, TraceError, quantity
+from mirage.errors import ConfigurationError, LineError, TraceError, first_of, quantity
 
 OnError = Literal["strict", "skip"]
 Unit = Literal["line", "record"]
@@ -138,6 +138,18 @@ class ReadTally:
     def __post_init__(self) -> None:
         if self.on_error not in ("strict", "skip"):
             raise ConfigurationError(f"on_error is {self.on_error!r}; it can be 'strict' or 'skip'")
+
+    def check_clusters(self, clusters: Collection[str]) -> None:
+        """Check that all jobs are of one cluster: two clusters give one number to different jobs.
+
+        Raises:
+            TraceError: They are not.
+        """
+        if len(names := sorted(set(clusters) - {""})) > 1:
+            raise TraceError(
+                f"{self.path}:1: it has jobs of {len(names)} clusters ({first_of(names)}), which may share numbers; "
+                "export one cluster (sacct -M CLUSTER)"
+            )
 
     def reject(self, line: int, bad: LineError) -> None:
         """Stop at a bad line, or count it as skipped.

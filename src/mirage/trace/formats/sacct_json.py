@@ -37,12 +37,13 @@ def read_sacct_json(data: bytes, tally: ReadTally) -> JobTable:
         TraceError: The document has no list of jobs; or reading is strict and a record cannot be read.
     """
     tally.unit = "record"
-    rows = TableBuilder()
+    rows, clusters = TableBuilder(), set()
     for line, job in job_records(decode(data, tally), tally):
         tally.lines += 1
         try:
             record, steps = _record(job, tally), len(job.get("steps") or ())
             rows.append(line, record)
+            clusters.add(_text(job.get("cluster")))
         except LineError as bad:
             tally.reject(line, bad)
         except (AttributeError, KeyError, TypeError) as error:
@@ -50,6 +51,7 @@ def read_sacct_json(data: bytes, tally: ReadTally) -> JobTable:
         else:
             tally.lines += steps
             tally.steps += steps
+    tally.check_clusters(clusters)
     return rows.table(tally)
 
 

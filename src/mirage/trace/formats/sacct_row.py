@@ -30,12 +30,16 @@ class RowParser:
         fields: The names of the columns, as in ``sacct -o``; a width (``JobName%50``) is ignored.
         clock: Reads local times.
         notes: Counts readable but unusual rows.
+
+    Attributes:
+        clusters: The clusters of the jobs that were converted; empty text where the field is absent.
     """
 
     def __init__(self, fields: Sequence[str], clock: LocalClock, notes: Counter[str]) -> None:
         self.names = [field.partition("%")[0].strip().lower() for field in fields]
         self.width = len(self.names)
         self.at = {name: column for column, name in reversed(list(enumerate(self.names)))}
+        self.clusters: set[str] = set()
         self.id_column = self.at["jobid"] if "jobid" in self.at else self.at["jobidraw"]
         self._clock = clock
         self._notes = notes
@@ -58,6 +62,7 @@ class RowParser:
         Raises:
             LineError: A time, a duration or a number cannot be read.
         """
+        self.clusters.add(self._text(cells, "cluster").strip())
         state = job_state(self._text(cells, "state"))
         submit_s, eligible_s, start_s, end_s = (
             self._clock.seconds(self._text(cells, name)) for name in ("submit", "eligible", "start", "end")

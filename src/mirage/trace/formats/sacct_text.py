@@ -94,6 +94,7 @@ def _read_rows(lines: LineReader, header: _Header, tally: ReadTally, clock: Loca
                 rows.append(number, parser.job(cells))
         except LineError as bad:
             tally.reject(number, bad)
+    tally.check_clusters(parser.clusters)
 
 
 class _Header:

@@ -91,10 +91,12 @@ def predict(
     with the actual start.
     """
     words: list[str] = ctx.meta["sbatch"]
-    ways = [job is not None, mine, calibration, bool(words) or compare]
+    ways = [job is not None, mine, calibration, bool(words)]
     if sum(ways) > 1:
         raise click.UsageError("--job, --mine, --calibration, and a script or options of sbatch exclude each other")
-    if not any(ways):
+    if compare and any(ways[:3]):
+        raise click.UsageError("--compare needs a script or options of sbatch, not --job, --mine or --calibration")
+    if not any(ways) and not compare:
         raise click.UsageError("name the job: a script or options of sbatch, --job ID, or --mine; see --help")
     if waits_model is not None and (compare or not words):
         raise click.UsageError("--waits predicts one job to submit: give a script or options of sbatch")
