@@ -223,7 +223,7 @@ def test_partitions_that_are_not_up_are_reported(
         ),
         (
             {"processors": 8, "cpus_per_node": 4},
-            "--gpus-per-node and --cpus-per-node need --nodes N; --processors has no nodes",
+            "--gpus-per-node and --cpus-per-node need --nodes N; --processors makes one pool without nodes",
         ),
         (
             {"slurm_conf": "slurm.conf", "cpus_per_node": 4},

@@ -188,7 +188,9 @@ def folder_of(environment: Mapping[str, str]) -> Path:
         )
     folder = Path(named or Path(environment.get("HOME") or "~").expanduser() / ".mirage")
     if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK):
-        raise ConfigurationError(f"the folder {folder} is closed to this user; name your own one with MIRAGE_HOME")
+        raise ConfigurationError(
+            f"the folder {folder} is closed to this user; name a folder of your own with MIRAGE_HOME"
+        )
     return folder
 
 

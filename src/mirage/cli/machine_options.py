@@ -85,7 +85,11 @@ class MachineOptions:
         if self.nodes is None and (self.gpus_per_node, self.cpus_per_node) != (None, None):
             raise click.UsageError(
                 "--gpus-per-node and --cpus-per-node need --nodes N; "
-                + ("--processors has no nodes" if count else "without it --slurm-conf defines the nodes")
+                + (
+                    "--processors makes one pool without nodes"
+                    if count
+                    else "without it --slurm-conf defines the nodes"
+                )
             )
         settings = self._scheduler()
         if count is not None:
@@ -93,19 +97,17 @@ class MachineOptions:
                 self._report_replaced(self.slurm_conf)
             cluster = _cluster(count, self.gpus_per_node, self.cpus_per_node)
         else:
-            from mirage.sim.slurm_conf.cluster_conf import closed_remark, cluster_from_slurm_conf
-            from mirage.sim.slurm_conf.slurm_settings import read_options
+            from mirage.sim.slurm_conf.cluster_conf import (
+                closed_remark,
+                cluster_from_slurm_conf,
+                shared_nodes_remark,
+            )
 
             assert self.slurm_conf is not None
             cluster = cluster_from_slurm_conf(self.slurm_conf)
-            if closed := closed_remark(self.slurm_conf, cluster):
-                click.echo(f"mirage: {self.slurm_conf}: {closed}", err=True)
-            if cluster.shared_nodes and "selecttype" not in read_options(self.slurm_conf):
-                click.echo(
-                    f"mirage: {self.slurm_conf}: jobs share the simulated nodes, but Slurm before 23.11 allocates "
-                    "whole nodes without SelectType; add the SelectType that `scontrol show config` prints",
-                    err=True,
-                )
+            for remark in (closed_remark, shared_nodes_remark):
+                if text := remark(self.slurm_conf, cluster):
+                    click.echo(f"mirage: {self.slurm_conf}: {text}", err=True)
         return SimulatedMachine(cluster, settings, self.slurm_conf or self.settings or SETTINGS[0])
 
     def _report_unused(self, discipline: str) -> None:

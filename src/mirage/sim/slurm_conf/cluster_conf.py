@@ -78,6 +78,22 @@ def cluster_from_slurm_conf(path: str | Path) -> Cluster:
     )
 
 
+def shared_nodes_remark(path: str | Path, cluster: Cluster) -> str:
+    """That older versions of Slurm share no nodes of a ``slurm.conf``; empty if they do.
+
+    The default of ``SelectType`` is select/cons_tres since Slurm 23.11, before it is select/linear.
+
+    Args:
+        cluster: Its cluster.
+    """
+    if not cluster.shared_nodes or "selecttype" in read_options(path):
+        return ""
+    return (
+        "jobs share the simulated nodes, but Slurm before 23.11 allocates whole nodes without SelectType; add the "
+        "SelectType that `scontrol show config` prints"
+    )
+
+
 def closed_remark(path: str | Path, cluster: Cluster) -> str:
     """Which partitions of a ``slurm.conf`` are not UP but simulated as such; empty for none.
 

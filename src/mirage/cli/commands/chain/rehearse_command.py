@@ -22,7 +22,7 @@ from mirage.duration import format_duration
 from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from mirage.rehearsal.rehearse import RehearsalResult
+    from mirage.rehearsal.rehearse import RehearsalPlan, RehearsalResult
 
 TRAPPED = 1
 """Exit status if a trap was found, or the resume is not proven."""
@@ -128,14 +128,7 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
     )  # fmt: skip
     given = {k: v for k, v in request.submission.options.items() if k not in REPLACED}
     minutes = math.ceil((plan.lead_s + plan.after_s + plan.first_step_s) / 60) + 1
-    in_place = f" (in place of {request.given['time']})" if limit is not None else ""
-    click.echo(
-        f"mirage: the time limit of each job is {format_duration(60 * minutes)}{in_place}: "
-        f"{format_duration(round(plan.first_step_s))} for its first step (--patience), "
-        f"{format_duration(round(plan.after_s))} until the warning (--after), the lead of "
-        f"{format_duration(plan.lead_s)}, and a minute more",
-        err=True,
-    )
+    click.echo(_limit_line(plan, minutes, request.given.get("time")), err=True)
     submission = replace(
         request.submission, options={**given, "time": str(minutes)}, directory=str(directory),
         environment={k: v for k, v in {**os.environ, **request.submission.environment}.items() if k != "SBATCH_SIGNAL"},
@@ -155,6 +148,17 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
     else:
         _print(result, settings)
     ctx.exit(0 if result.passed else TRAPPED)
+
+
+def _limit_line(plan: RehearsalPlan, minutes: int, given: str | None) -> str:
+    """Returns the time limit of each job in words, with its parts and what it replaces."""
+    in_place = f" (in place of {given})" if given else ""
+    return (
+        f"mirage: the time limit of each job is {format_duration(60 * minutes)}{in_place}: "
+        f"{format_duration(round(plan.first_step_s))} for its first step (--patience), "
+        f"{format_duration(round(plan.after_s))} until the warning (--after), the lead of "
+        f"{format_duration(plan.lead_s)}, and a minute more"
+    )
 
 
 def _settings(framework: str | None, result: RehearsalResult, lead_s: int) -> str:
