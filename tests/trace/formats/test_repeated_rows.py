@@ -93,8 +93,10 @@ def test_a_row_from_before_the_start_is_the_same_job(read: Callable[..., Trace])
     started = sacct("4", "08:00:00", "08:00:00", "08:30:00", "11:00:00", "COMPLETED")
     trace = read(waiting, started)
     assert (trace.table.run_s.tolist(), trace.report.notes) == ([9000], {repeated_rows.EARLIER: 1})
-    requeued = read(started, waiting)
-    assert requeued.table.state.tolist() == [JobState.COMPLETED, JobState.PENDING]
+    newest_first = read(started, waiting)
+    assert newest_first.table.state.tolist() == [JobState.COMPLETED]
+    requeued = read(sacct("4", "08:00:00", "08:00:00", "08:30:00", "11:00:00", "NODE_FAIL"), waiting)
+    assert requeued.table.state.tolist() == [JobState.NODE_FAIL, JobState.PENDING]
 
 
 def test_each_attempt_waits_from_its_eligible(read: Callable[..., Trace]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.array_types import Ints
-from mirage.job_state import MISSING
+from mirage.job_state import MISSING, JobState
 from mirage.trace.formats.read_report import ReadTally
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
 
@@ -23,6 +23,7 @@ ATTEMPT = "row that repeats a job id (a further attempt of the same job)"
 ITS_OWN_WAIT = "further attempt with the submission of the first (it waits from its Eligible, or the end before it)"
 
 _UNKNOWN_IDS = ("", str(MISSING))
+_MAY_BE_REQUEUED = (JobState.UNKNOWN, JobState.NODE_FAIL, JobState.PREEMPTED, JobState.BOOT_FAIL, JobState.REQUEUED)
 _COLUMNS = (*INT_COLUMNS, *LABEL_COLUMNS)
 
 
@@ -31,8 +32,9 @@ def without_repeats(table: JobTable, tally: ReadTally) -> JobTable:
 
     Rows with the same id, submission and start are one attempt: the last one is read, but an unfinished one never
     replaces one that has ended. A row without a start is an earlier state of the job if a later row has its id and
-    submission. Rows without a submission are merged only if they are equal in every field. An attempt with the
-    submission of an earlier one is submitted when it became eligible, or when that attempt ended, if that is later.
+    submission, or if any row with them started and was not requeued. Rows without a submission are merged only if they
+    are equal in every field. An attempt with the submission of an earlier one is submitted when it became eligible, or
+    when that attempt ended, if that is later.
 
     Args:
         table: The rows that were read.
@@ -111,7 +113,7 @@ class _Attempts(NamedTuple):
     Attributes:
         job: Shape (n,), number of the job: rows of one id.
         last_row: Shape (n,), the row that is read of the row's attempt.
-        superseded: Shape (n,), whether the row has no start and a later row has its id and submission.
+        superseded: Shape (n,), whether the row has no start, and another row of its id and submission replaces it.
     """
 
     job: Ints
@@ -134,7 +136,10 @@ def _attempts(table: JobTable) -> _Attempts:
     last_of_attempt = order[np.append(np.flatnonzero(changes)[1:] - 1, n - 1)]
     last_row = np.empty(n, dtype=np.int64)
     last_row[order] = last_of_attempt[np.cumsum(changes) - 1]
-    return _Attempts(job, last_row, known & (table.start_s < 0) & (place < _last_place(job, table.submit_s)))
+    ends = _last_place(job, table.submit_s)
+    settled = np.zeros(n, dtype=np.bool_)
+    settled[ends[(table.start_s >= 0) & ~np.isin(table.state, _MAY_BE_REQUEUED)]] = True
+    return _Attempts(job, last_row, known & (table.start_s < 0) & ((place < ends) | settled[ends]))
 
 
 def _last_place(job: Ints, submit_s: Ints) -> Ints:
