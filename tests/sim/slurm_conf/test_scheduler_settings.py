@@ -50,6 +50,7 @@ def conf(tmp_path: Path) -> Write:
             {"bf_window_s": 2 * DAY_S, "youngest_first": True},
         ),
         ("SchedulerParameters=defer, bf_interval=9 ,bf_continue", {"bf_interval_s": 9}),
+        ("SchedulerParameters=bf_interval=45,bf_interval=60", {"bf_interval_s": 45}),
         ("SchedulerParameters=bf_interval=", {}),
         ("SchedulerParameters=bf_interval", {}),
         ("SchedulerParameters=bf_interval=-1", {"max_job_test": 0}),

@@ -334,11 +334,14 @@ def small_parameters_remark(options: Mapping[str, str]) -> str:
 
 
 def _scheduler_parameters(options: Mapping[str, str], path: str | Path) -> dict[str, float | bool]:
-    """Settings of ``SchedulerParameters``; slurmctld ignores case and too small numbers."""
+    """Settings of ``SchedulerParameters``, as slurmctld reads them.
+
+    It ignores case and too small numbers; of a repeated one, it reads the first.
+    """
     found: dict[str, float | bool] = {}
     backfills = "builtin" not in options.get("schedulertype", "")
-    for word in options.get("schedulerparameters", "").lower().split(","):
-        key, _, value = word.strip().partition("=")
+    words = [word.strip().partition("=") for word in options.get("schedulerparameters", "").lower().split(",")]
+    for key, value in {key: value for key, _, value in reversed(words)}.items():
         if key == "preempt_youngest_first":
             found["youngest_first"] = True
         if key in _SCHEDULER_PARAMETERS and value:
