@@ -93,6 +93,11 @@ def test_what_is_not_weighed_is_reported(option: str, remark: str, of_whole_node
     assert requested_size({option: "1"}, MACHINE, shared=False).remarks == ((remark,) if of_whole_nodes else ())
 
 
+def test_other_gres_than_gpus_are_reported() -> None:
+    size = requested_size({"gres": "gpu:a100:2,nvme:1,craynetwork:0"}, MACHINE, shared=True)
+    assert size.remarks == ("gres nvme:1 is ignored", "gres craynetwork:0 is ignored")
+
+
 def test_what_is_not_weighed_is_reported_once() -> None:
     size = requested_size({"mem": "4G", "mem-per-cpu": "1G", "dependency": "after:1"}, MACHINE, shared=True)
     assert size.remarks == ("forecast as if its dependency were satisfied", "memory is ignored")

@@ -99,13 +99,16 @@ def requested_size(given: Chosen, machine: Machine, shared: bool) -> RequestedSi
     nodes, cpus, gpus = _counts(given, max(most_cpus, 1), max(most_gpus, 1))
     alone = not shared or places[0].whole_nodes or ("exclusive" in given and given["exclusive"] is None)
     ignored = [name for name in NOT_WEIGHED if name in given and (shared or name not in _OF_SHARED_NODES)]
+    gres = (given.get("gres") or "").split(",")
+    remarks = [NOT_WEIGHED[name] for name in ignored]
+    remarks += [f"gres {word} is ignored" for word in gres if word and not gres_gpus_per_node(word)]
     return RequestedSize(
         nodes,
         limit_s,
         tuple(place.name for place in places),
         WHOLE if alone else -(-gpus // nodes),
         WHOLE if alone else max(-(-cpus // nodes), 1),
-        tuple(dict.fromkeys(NOT_WEIGHED[name] for name in ignored)),
+        tuple(dict.fromkeys(remarks)),
         given.get("qos") or "",
         _nice(given),
     )
