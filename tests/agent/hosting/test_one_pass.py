@@ -235,7 +235,7 @@ def test_a_damaged_memory_costs_queries_and_nothing_else(cron: Cron, text: str) 
 def test_a_pass_changes_nothing_while_an_agent_lives(cron: Cron) -> None:
     chain = cron.add()
     cron.store.take_lease("login7:4242:99", cron.now_s, 240)
-    with pytest.raises(LeaseHeld, match="login7:4242:99 holds this store"):
+    with pytest.raises(LeaseHeld, match=r"an agent on login7 \(process 4242\) manages these chains"):
         OnePass(cron.agent("me", pass_settings(AgentSettings(), EVERY_S)), PassMemory(), cron.file, 0).run(
             cron.slurm.sleep, lambda: False
         )

@@ -35,10 +35,11 @@ class LeasedDatabase(Database):
                 connection.execute(lease.insert().values(id=1, **values))
                 return
         held = self.lease()
-        holder_name, until_s = held if held is not None else ("another agent", now_s)
+        name, until_s = held if held is not None else ("another host", now_s)
+        host, pid = f"{name}:?".split(":")[:2]
         raise LeaseHeld(
-            f"{holder_name} holds this store, for {until_s - now_s:.0f} s more unless it renews its lease; "
-            "stop that agent first, or give this one a store of its own"
+            f"an agent on {host} (process {pid}) manages these chains; its lease ends in {until_s - now_s:.0f} s "
+            "unless it renews it: stop that agent first, or give this one a store of its own"
         )
 
     def drop_lease(self, holder: str) -> None:

@@ -44,7 +44,7 @@ def test_a_chain_from_its_submission_to_its_end(shell: Shell) -> None:
             [sys.executable, "-m", "mirage", "agent", "run"], env=shell.environment, capture_output=True, text=True
         )
         assert again.returncode == 1
-        assert "holds this store" in again.stderr
+        assert "manages these chains" in again.stderr
         shell.mirage("chain", "stop", "serve")
         shell.until(lambda: json.loads(shell.mirage("chain", "list", "--json"))[0]["state"] == "done", 60, "it ends")
     finally:
