@@ -209,7 +209,10 @@ def test_a_site_s_rules_count_for_an_edit(
     assert (
         "this site allows no chains in partition debug" in type_("chain", "edit", "serve", "-p", "debug", status=1)[1]
     )
+    monkeypatch.setenv("MIRAGE_SSH", "login2")
     cluster.site_copy().parent.mkdir()
+    cluster.site_copy().write_text('no_chains_in_partitions = ["long"]\n')
+    monkeypatch.setenv("MIRAGE_SSH", "login1")
     cluster.site_copy().write_text('no_chains_in_partitions = ["long"]\n')
     monkeypatch.setenv("MIRAGE_SSH", "login1")
     for place in ("debug", "long"):
