@@ -105,8 +105,8 @@ def test_comments_blank_lines_and_quoted_cells(tmp_path: Path) -> None:
 def test_a_column_with_a_name_that_ends_as_a_unit_does(tmp_path: Path) -> None:
     rows = [["Runtime [s]", "Limit [h]", "Limit"], ["60", "7", "2"]]
     for columns, expected in (
-        ("elapsed_s=Runtime [s],limit_s=Limit [h]", (60, 7)),
-        ("elapsed_s=Runtime [s][min],limit_s=Limit [h][h]", (3600, 7 * 3600)),
+        ("elapsed_s=Runtime [s],limit_s=Limit [h]", (60, 7 * 3600)),
+        ("elapsed_s=Runtime [s][min],limit_s=Limit [h][s]", (3600, 7)),
         ("elapsed_s=Runtime [s],limit_s=Limit[h]", (60, 2 * 3600)),
     ):
         table = read(rows, tmp_path, columns).table

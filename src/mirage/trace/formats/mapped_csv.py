@@ -160,8 +160,8 @@ def _located(
 
 
 def _as_named(source: Source, names: list[str]) -> tuple[str, str]:
-    """Column and unit; an apparent unit may belong to the name, as in ``Runtime [s]``."""
-    return (source.text, "") if source.text in names and source.column else (source.column, source.unit)
+    """Column and unit; the unit may be in the column's own name, as in ``Runtime [h]``."""
+    return (source.text if source.text in names and source.column else source.column, source.unit)
 
 
 class _Rows:
