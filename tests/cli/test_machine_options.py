@@ -321,6 +321,12 @@ def test_jobs_without_a_limit_are_a_warning(limits: list[int], warned: str, caps
     assert f"{warned} t.csv without a time limit: the scheduler plans with" in printed if warned else not printed
 
 
+def test_jobs_that_are_left_out_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    table = JobTable.build(["1", "2"], submit_s=[0, 0], elapsed_s=[9, 9], limit_s=[9, 9], nodes=[1, 4])
+    replace(NOTHING, nodes=3, skip_impossible=True).workload(table, Cluster.pool(3), "t.csv")
+    assert capsys.readouterr().err == "mirage: 1 job of t.csv left out: can never run\n"
+
+
 def test_the_disciplines_are_printed_in_a_sentence() -> None:
     *names, last = discipline_help().replace(" or ", ", ").split(", ")
     assert discipline_help() == f"{', '.join(names)} or {last}"

@@ -183,6 +183,8 @@ class MachineOptions:
                 ) from None
             raise
         jobs.require_jobs(trace)
+        for reason, count in jobs.left_out.items():
+            click.echo(f"mirage: {quantity(count, 'job')} of {trace} left out: {reason}", err=True)
         return jobs
 
     def _of_cluster_file(self, path: str) -> SimulatedMachine:

@@ -68,7 +68,7 @@ def test_a_choice_uses_only_what_was_known():
     assert known.next_start_s.max() <= until_s
     assert known.window_s.max() <= until_s - LIMIT_S
     check_folds(known, ["2023-03", "2023-04"])
-    with pytest.raises(ConfigurationError, match="no windows in 2023-05"):
+    with pytest.raises(ConfigurationError, match="2023-05 cannot be a test month: the data have no windows in 2023-05"):
         check_folds(known, ["2023-03", "2023-04", "2023-05"])
     with pytest.raises(ConfigurationError, match="no window of the data is over by 2023-01-01; windows begin 2023-02"):
         known_until(DATA, month_begin_s("2023-01"))

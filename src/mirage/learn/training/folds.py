@@ -142,7 +142,12 @@ def check_folds(data: HandOvers, months: Sequence[str]) -> None:
     """
     for nodes in np.unique(data.link_nodes):
         for month in months:
-            fold(data[data.link_nodes == nodes], month)
+            try:
+                fold(data[data.link_nodes == nodes], month)
+            except ConfigurationError as error:
+                raise ConfigurationError(
+                    f"{month} cannot be a test month: {error}; name others with --months, or make data of more months"
+                ) from error
 
 
 def iso(time_s: int) -> str:

@@ -106,8 +106,8 @@ def calibrate(
     priority weights, the time a node needs between two jobs, and whether users answer to their jobs, are fitted so that
     a replay of one slice of time is closest to that slice. A mechanism that makes parts of this slice worse that were
     held back from the fit is left out. The fit is judged on the next slice: by default, the trace without its first two
-    weeks is cut in half. Values given by --slurm-conf, --qos, --associations and --sprio are not
-    inferred.
+    weeks is cut in half. Values given by --slurm-conf, --qos, --associations and --sprio are not inferred; from given
+    weights of age, fair-share and job size the fit only starts.
 
     With --site instead of TRACE, accounting, settings and partitions are those of this cluster. The result is stored in
     the agent's folder, for mirage doctor and mirage predict; the agent does the same once a week.

@@ -213,8 +213,6 @@ def _print(report: dict[str, Any], discipline: str, machine: SimulatedMachine) -
             f"{answers['answer']:,} of {answers['jobs']:,} jobs ({answers['share']:.0%}) answer to an earlier job of "
             f"their user, {answers['by_chance']:.0%} by chance"
         )
-    for reason, count in report["left_out"].items():
-        click.echo(f"mirage: {quantity(count, 'job')} left out: {reason}", err=True)
     if report["dependencies_dropped"]:
         click.echo(
             f"mirage: {report['dependencies_dropped']:,} jobs wait for less than in the trace: for one other job at "
