@@ -108,12 +108,9 @@ def tiers_of(machine: Machine, known: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def in_order(pending: Iterable[QueuedJob], machine: Machine) -> list[QueuedJob]:
-    """Jobs in Slurm's order: by tier of their partition, then by priority.
-
-    Jobs equal in both stay in the given order.
-    """
+    """Jobs in Slurm's order: by tier of their partition, by priority, then by number (slurmctld 22.05.8)."""
     tiers = {partition.name: partition.priority_tier for partition in machine.partitions}
-    return sorted(pending, key=lambda job: (-tiers.get(_first(job.partition), 1), -job.priority))
+    return sorted(pending, key=lambda job: (-tiers.get(_first(job.partition), 1), -job.priority, job.id))
 
 
 def is_blocked(job: QueuedJob, now_s: int) -> bool:

@@ -160,7 +160,7 @@ def _predict_pending(promises: Promises, job: int | None, history_s: int, seed: 
     from mirage.cli.commands.predict.reported_prediction import learnt, pending_job, promise, report_pending
 
     now = observe_cluster(cluster.client(), history_s, seed=seed)
-    jobs = [pending_job(now, job)] if job is not None else sorted(now.mine(), key=lambda one: -one.priority)
+    jobs = [pending_job(now, job)] if job is not None else sorted(now.mine(), key=lambda one: (-one.priority, one.id))
     if len(jobs) > MOST_JOBS:
         click.echo(f"mirage: of {len(jobs)} pending jobs the first {MOST_JOBS} are predicted", err=True)
     correction = learnt(promises, now)
