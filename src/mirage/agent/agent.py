@@ -298,15 +298,6 @@ class Agent:
         known = self.store.identity()
         self._tried_s = begun_s = self.monotonic()
         snapshot = self.poller.poll(now_s, known.identity, missing_since_s=self.reconciler.missing_since_s(open_links))
-        if chains and known.cluster != (cluster := cluster_of(self.poller.options or {})):
-            self.store.bind(cluster)
-        self._answered_s = self.monotonic() - begun_s
-        self.outages.contact(SLURM, now_s)
-        if self.outages.current is not None:
-            self.turns.forget_silence()
-        self.store.record_poll(now_s)
-        self.store.backup_if_due(now_s)
-        margin_s = MARGIN_S + round(max(self._cycles_s))
         context = CycleContext(
             self.store,
             self.backend,
@@ -315,11 +306,21 @@ class Agent:
             snapshot,
             chains,
             links,
-            margin_s=margin_s,
+            margin_s=MARGIN_S + round(max(self._cycles_s)),
             folder=self.folder,
             machine=self.poller.machine,
             reservations=self.poller.reservations,
         )
+        if chains and not any(context.job_of(chains[link.chain], link) for link in open_links):
+            self.poller.identify(now_s)
+        if chains and known.cluster != (cluster := cluster_of(self.poller.options or {})):
+            self.store.bind(cluster)
+        self._answered_s = self.monotonic() - begun_s
+        self.outages.contact(SLURM, now_s)
+        if self.outages.current is not None:
+            self.turns.forget_silence()
+        self.store.record_poll(now_s)
+        self.store.backup_if_due(now_s)
         turn = self.turns.begin(chains, now_s)
         self.submissions.forget(chains)
         trouble = self._attend_all(context, turn)

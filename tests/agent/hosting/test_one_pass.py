@@ -20,7 +20,7 @@ from mirage.agent.model import Chain, ChainSpec, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.duration import HOUR_S
-from mirage.errors import LeaseHeld
+from mirage.errors import LeaseHeld, WrongCluster
 from mirage.job_state import MISSING, JobState
 from mirage.sim.cluster import Cluster
 from mirage.sim.simulation import Simulation
@@ -208,6 +208,21 @@ def test_a_pass_after_a_long_pause_queries_which_cluster_this_is(
     cron.slurm.sleep(pause_s)
     cron.once(stay_s=0)
     assert len(queries) == queried
+
+
+def test_a_pass_that_sees_no_job_of_the_chains_queries_which_cluster_this_is(
+    cron: Cron, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = cron.add()
+    cron.live(2 * EVERY_S)
+    before = cron.store.links(chain.id)
+    queue, options = cron.slurm.observe(), {**cron.slurm.configuration(), "ClusterName": "another"}
+    monkeypatch.setattr(cron.slurm, "observe", lambda: replace(queue, time_s=cron.now_s, jobs=()))
+    monkeypatch.setattr(cron.slurm, "configuration", lambda: {"clustername": "another"})
+    cron.slurm.sleep(EVERY_S)
+    with pytest.raises(WrongCluster, match="another"):
+        cron.once(stay_s=0)
+    assert cron.store.links(chain.id) == before
 
 
 def test_the_memory_is_equal_to_what_the_last_pass_knew(cron: Cron) -> None:

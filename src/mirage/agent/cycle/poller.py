@@ -75,7 +75,7 @@ class Poller:
         self._queue: Queue | None = None
         self._queue_s = 0
         self._machine_s = self._accounts_s = self._options_s = self._reservations_s = self._extended_s = -1
-        self._searched_missing = False
+        self._searched_missing = self._identified = False
         self._back_s = settings.history_s
         self._not_before: dict[str, int] = {}
 
@@ -105,6 +105,15 @@ class Poller:
         """By job of our user that waits, its start in Slurm's plan as last polled."""
         jobs = [] if self._queue is None else [job for job in self._queue.jobs if job.user == self.backend.user]
         return {job.id: job.start_s for job in jobs if job.state is JobState.PENDING and job.start_s != MISSING}
+
+    def identify(self, now_s: int) -> None:
+        """Query which cluster this is, unless this process has done so: another one may have left the memory.
+
+        Raises:
+            SlurmError: No answer.
+        """
+        if not self._identified:
+            self._refresh_options(now_s)
 
     def forget_silence(self) -> None:
         """Query again what had no answer before an outage, and which cluster this is."""
@@ -173,7 +182,7 @@ class Poller:
         refresh()
 
     def _refresh_options(self, now_s: int) -> None:
-        self.options, self._options_s = self.backend.configuration(), now_s
+        self.options, self._options_s, self._identified = self.backend.configuration(), now_s, True
 
     def _refresh_machine(self, queue: Queue, now_s: int) -> None:
         self.machine, self._machine_s = self.backend.machine(), now_s
