@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import stat
 from collections.abc import Iterator
@@ -57,7 +58,21 @@ def test_a_folder_that_depends_on_the_working_directory_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_belongs_to_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root could write in it, and its jobs would be submitted again, as jobs of root."""
+    another = pwd.getpwuid(1)
+    if os.geteuid() == 0:
+        os.chown(tmp_path, another.pw_uid, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: another.pw_uid)
+        another = pwd.getpwuid(tmp_path.stat().st_uid)
+    with pytest.raises(ConfigurationError, match=f"{tmp_path} belongs to {another.pw_name}, and so do the jobs"):
+        Home.of({"MIRAGE_HOME": str(tmp_path)})
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid)
+    assert Home.of({"MIRAGE_HOME": str(tmp_path)}).folder == tmp_path
+
+
+def test_a_folder_that_is_closed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # what a user gets who is not root
     with pytest.raises(ConfigurationError, match=f"the folder {tmp_path} is closed to this user; .* with MIRAGE_HOME"):
         Home.of({"MIRAGE_HOME": str(tmp_path)})

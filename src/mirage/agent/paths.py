@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shutil
 import stat
@@ -178,7 +179,7 @@ def folder_of(environment: Mapping[str, str]) -> Path:
     """The folder from the environment, which may not exist.
 
     Raises:
-        ConfigurationError: Its path is relative, as with a quoted ``~``, or it is closed to this user.
+        ConfigurationError: Its path is relative, as with a quoted ``~``, or it is closed to this user, or another's.
     """
     named = environment.get("MIRAGE_HOME", "")
     if named and not Path(named).is_absolute():
@@ -191,7 +192,26 @@ def folder_of(environment: Mapping[str, str]) -> Path:
         raise ConfigurationError(
             f"the folder {folder} is closed to this user; name a folder of your own with MIRAGE_HOME"
         )
+    if os.path.isdir(folder) and (owner := _other_user(folder.stat().st_uid)):
+        raise ConfigurationError(
+            f"the folder {folder} belongs to {owner}, and so do the jobs of its chains; run this as {owner}, or name a "
+            "folder of your own with MIRAGE_HOME"
+        )
     return folder
+
+
+def _other_user(owner: int) -> str:
+    """Name of an owner who is another user; empty for our own, and where a file system does not show owners.
+
+    Root may have made the folder for a user. Files of an unknown owner are shown as those of ``nobody``.
+    """
+    if owner in (os.geteuid(), 0):
+        return ""
+    try:
+        name = pwd.getpwuid(owner).pw_name
+    except KeyError:
+        return ""
+    return name if name != "nobody" else ""
 
 
 def private_folder(folder: Path) -> None:
