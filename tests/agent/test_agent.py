@@ -25,6 +25,7 @@ from mirage.sim.cluster import Cluster
 from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload
 from mirage.slurm.records import Submission
+from mirage.slurm_words.states import ALIVE
 from mirage.trace.workload.generate_workload import generate_workload
 from mirage.trace.workload.workload_json import builtin_model
 from tests.support.agent_store import without_waiting_for_the_disk
@@ -213,8 +214,10 @@ def test_a_double_is_cancelled(make) -> None:
     first = world.links(chain)[0]
     tag = Tag("train", 1, world.store.identity().identity, chain.key)
     world.slurm.submit(Submission(world.script, {"comment": str(tag), "time": "4:00:00"}))
+    other = world.slurm.submit(Submission(world.script, {"comment": str(tag), "time": "4:00:00", "job-name": "eval"}))
     world.live(HOUR_S)
-    assert "double-cancelled" in world.kinds(chain)
+    assert world.kinds(chain).count("double-cancelled") == 1
+    assert other in [job.id for job in world.slurm.observe().jobs if job.state in ALIVE], "not one of ours"
     assert world.links(chain)[0].job == first.job
     assert world.links(chain)[0].state is LinkState.RUNNING
 

@@ -201,7 +201,7 @@ def folder_of(environment: Mapping[str, str]) -> Path:
 
 
 def _other_user(owner: int) -> str:
-    """Name of an owner who is another user; empty for our own, and where a file system does not show owners.
+    """Name of an owner other than this user; empty for none, and for an unknown one.
 
     Root may have made the folder for a user. Files of an unknown owner are shown as those of ``nobody``.
     """

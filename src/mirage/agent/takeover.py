@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from mirage.agent.chain.tag import GRACE, Tag, parse_tag
+from mirage.agent.chain.tag import GRACE, Tag, parse_tag, tag_of_this_job
 from mirage.agent.failure.training_progress import MOST_FILES, SAVED, read_progress
 from mirage.duration import MINUTE_S
 from mirage.errors import MirageError, SlurmRefused, SlurmUnreachable, reason
@@ -134,13 +134,7 @@ class TakeOver:
             return
         jobs = self.slurm.observe().jobs
         own = next((one for one in jobs if one.id == self.job), None)
-        tag = (parse_tag(own.comment) if own is not None else None) or self.tag
-        if tag is None:
-            raise MirageError(
-                "this is not a job of a chain: neither MIRAGE_TAG nor the comment of the job SLURM_JOB_ID shows one; "
-                "submit it with `mirage submit`, or `mirage adopt` it"
-            )
-        self.tag = tag.with_marks(ready_s=int(self.clock()))
+        self.tag = tag_of_this_job(own, self.tag, jobs).with_marks(ready_s=int(self.clock()))
         self.slurm.update(self.job, {"Comment": str(self.tag)})
 
     def _earlier_jobs(self) -> tuple[QueuedJob, ...]:

@@ -108,7 +108,7 @@ def tiers_of(machine: Machine, known: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def in_order(pending: Iterable[QueuedJob], machine: Machine) -> list[QueuedJob]:
-    """Jobs in Slurm's order: by tier of their partition, by priority, then by number (slurmctld 22.05.8)."""
+    """Jobs in Slurm's order: by tier of their partition, by priority, by number."""
     tiers = {partition.name: partition.priority_tier for partition in machine.partitions}
     return sorted(pending, key=lambda job: (-tiers.get(_first(job.partition), 1), -job.priority, job.id))
 

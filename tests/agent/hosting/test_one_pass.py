@@ -216,7 +216,7 @@ def test_a_pass_that_sees_no_job_of_the_chains_queries_which_cluster_this_is(
     chain = cron.add()
     cron.live(2 * EVERY_S)
     before = cron.store.links(chain.id)
-    queue, options = cron.slurm.observe(), {**cron.slurm.configuration(), "ClusterName": "another"}
+    queue = cron.slurm.observe()
     monkeypatch.setattr(cron.slurm, "observe", lambda: replace(queue, time_s=cron.now_s, jobs=()))
     monkeypatch.setattr(cron.slurm, "configuration", lambda: {"clustername": "another"})
     cron.slurm.sleep(EVERY_S)

@@ -13,11 +13,16 @@ retains its comment, and has to report again.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from mirage.agent.store.identity import LETTERS
 from mirage.errors import ConfigurationError, shown
 from mirage.job_state import MISSING
+
+if TYPE_CHECKING:
+    from mirage.slurm.records import QueuedJob
 
 GRACE = "MIRAGE_GRACE"
 """Variable of a job: seconds from the signal to the previous job until that job is cancelled."""
@@ -71,6 +76,46 @@ def parse_tag(comment: str) -> Tag | None:
         return None
     chain, number, store, key, ready, done, rest = found.groups()
     return Tag(chain, int(number), store, key, int(ready) if ready else MISSING, bool(done), rest or "")
+
+
+def tag_of_this_job(own: QueuedJob | None, inherited: Tag | None, jobs: Iterable[QueuedJob]) -> Tag:
+    """The tag of the job in which this runs.
+
+    It is in the job's comment. Where the site has replaced that, it is in the environment; but a job that a link
+    submits inherits the environment, and is no link.
+
+    Args:
+        own: The job as the queue shows it; None where it does not.
+        inherited: The tag in the environment.
+        jobs: The jobs in the queue.
+
+    Raises:
+        ConfigurationError: The job is no link.
+    """
+    tag = parse_tag(own.comment) if own is not None else None
+    if tag is not None:
+        return tag
+    if inherited is None:
+        raise ConfigurationError(
+            "this is not a job of a chain: neither MIRAGE_TAG nor the comment of the job SLURM_JOB_ID shows one; "
+            "submit it with `mirage submit`, or `mirage adopt` it"
+        )
+    if own is not None and (link := _job_with(inherited, own.user, jobs)) is not None:
+        raise ConfigurationError(
+            f"job {own.id} is no job of chain {inherited.chain}: link {inherited.link} is job {link.id}, and job "
+            f"{own.id} has only inherited its environment (MIRAGE_TAG); run this in the script of the chain"
+        )
+    return inherited
+
+
+def _job_with(tag: Tag, user: str, jobs: Iterable[QueuedJob]) -> QueuedJob | None:
+    """The user's job with a tag, whatever its marks."""
+    wanted = (tag.store, tag.key, tag.link)
+    for job in jobs:
+        found = parse_tag(job.comment) if job.user == user else None
+        if found is not None and (found.store, found.key, found.link) == wanted:
+            return job
+    return None
 
 
 def tag_in_line(submit_line: str) -> Tag | None:

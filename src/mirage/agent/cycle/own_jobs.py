@@ -65,10 +65,11 @@ def is_of_link(job: QueuedJob | AccountedJob, chain: Chain, link: Link) -> bool:
     if tag is not None:
         return (tag.key, tag.link) == (chain.key, link.number)
     is_later = MISSING not in (job.submit_s, link.submitted_s) and job.submit_s > link.submitted_s + LATER_S
-    return not is_later or _is_named_like_links(job.name, chain, link)
+    return not is_later or is_named_like_links(job.name, chain, link)
 
 
-def _is_named_like_links(name: str, chain: Chain, link: Link) -> bool:
+def is_named_like_links(name: str, chain: Chain, link: Link) -> bool:
+    """Whether a job has the name of a link's job, or that name is not known."""
     try:
         script = script_of(chain, link.number)
         return name == (effective_options(chain.spec.submission, script.read_bytes()).get("job-name") or script.name)

@@ -107,7 +107,9 @@ class Poller:
         return {job.id: job.start_s for job in jobs if job.state is JobState.PENDING and job.start_s != MISSING}
 
     def identify(self, now_s: int) -> None:
-        """Query which cluster this is, unless this process has done so: another one may have left the memory.
+        """Query which cluster this is, unless this process has done so.
+
+        The memory may be of a process on another cluster.
 
         Raises:
             SlurmError: No answer.

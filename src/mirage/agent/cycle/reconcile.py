@@ -14,7 +14,7 @@ from mirage.agent.cycle.observations import (
     ignored_mark,
     vanished,
 )
-from mirage.agent.cycle.own_jobs import is_of_link
+from mirage.agent.cycle.own_jobs import is_named_like_links, is_of_link
 from mirage.agent.cycle.retries import settle
 from mirage.agent.model import Chain, Link, LinkState
 from mirage.errors import SlurmRefused
@@ -142,9 +142,14 @@ def candidates(context: CycleContext, chain: Chain, link: Link) -> list[QueuedJo
 
 
 def cancel_doubles(context: CycleContext, chain: Chain, link: Link, jobs: list[QueuedJob]) -> None:
-    """Cancel each of our jobs with a link's tag except the link's own."""
+    """Cancel each of our jobs with a link's tag and name, except the link's own."""
     for job in jobs:
-        if job.id != link.job and link.job != MISSING and job.state in ALIVE:
+        if (
+            job.id != link.job
+            and link.job != MISSING
+            and job.state in ALIVE
+            and is_named_like_links(job.name, chain, link)
+        ):
             what = f"job {job.id} in addition to job {link.job}"
             if context.cancel(chain, job.id, what):
                 context.change_link(link, context.event(link.chain, link.number, "double-cancelled", what))

@@ -114,6 +114,17 @@ def test_a_word_outside_a_job_of_a_chain_is_refused(
     assert inside.calls == []
 
 
+@pytest.mark.parametrize("word", ["ready", "done", "takeover"])
+def test_a_job_that_a_link_has_submitted_is_no_link(type_: Type, inside: Any, word: str) -> None:
+    link = QueuedJob(101, JobState.RUNNING, user="ada", comment=f"{OURS} ready@7")
+    inside.jobs = (link, QueuedJob(102, JobState.RUNNING, user="ada", name="eval"))
+    assert type_("link", word, status=1)[1] == (
+        "mirage: error: job 102 is no job of chain serve: link 2 is job 101, and job 102 has only inherited its "
+        "environment (MIRAGE_TAG); run this in the script of the chain\n"
+    )
+    assert inside.calls == []
+
+
 def test_an_adopted_job_has_its_tag_in_its_comment_only(
     type_: Type, inside: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -271,23 +271,16 @@ def _remark(tag: Tag) -> None:
 
 def _own() -> tuple[QueuedJob | None, Tag]:
     """Returns this job as the queue shows it, and its tag."""
-    from mirage.agent.chain.tag import parse_tag
+    from mirage.agent.chain.tag import parse_tag, tag_of_this_job
 
-    from_environment, job = parse_tag(os.environ.get("MIRAGE_TAG", "")), os.environ.get("SLURM_JOB_ID", "")
-    own = None
-    if job.isdecimal():
-        own = next((one for one in cluster.client().observe().jobs if one.id == int(job)), None)
-    tag = (parse_tag(own.comment) if own is not None else None) or from_environment
-    if tag is not None and not job.isdecimal():
+    inherited, job = parse_tag(os.environ.get("MIRAGE_TAG", "")), os.environ.get("SLURM_JOB_ID", "")
+    if inherited is not None and not job.isdecimal():
         raise ConfigurationError(
             f"SLURM_JOB_ID is {shown(job)}, no number of a job: run this in the job, with the variables of Slurm"
         )
-    if tag is None:  # an adopted job has its tag in its comment only
-        raise ConfigurationError(
-            "this is not a job of a chain: neither MIRAGE_TAG nor the comment of the job SLURM_JOB_ID shows one; "
-            "submit it with `mirage submit`, or `mirage adopt` it"
-        )
-    return own, tag
+    jobs = cluster.client().observe().jobs if job.isdecimal() else ()
+    own = next((one for one in jobs if one.id == int(job)), None)
+    return own, tag_of_this_job(own, inherited, jobs)
 
 
 def _write(tag: Tag) -> None:
