@@ -9,6 +9,7 @@ from mirage.errors import ConfigurationError
 from mirage.schedule.engine.gpu_log import GpuLog
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
 from mirage.schedule.engine.gpu_world import Demand
+from mirage.schedule.engine.measures import measures
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 from mirage.schedule.scheduler_contract import GpuAction, GpuLend, GpuPlan, GpuReturn, GpuStart, GpuView
 from mirage.schedule.workload.gpu_jobs import GpuJobs
@@ -81,6 +82,14 @@ def test_servers_returned_at_the_instant_of_the_demand_break_no_promise() -> Non
     plans: dict[float, list[GpuAction]] = {0: [*LENT, GpuStart(0, {0: 4})], 50: [GpuReturn(2), GpuReturn(1)]}
     log, _ = play(jobs, plans, [Demand(50, INFERENCE, 2)])
     assert (log.breaches, log.unmet_server_s, log.loans.end_s.tolist()) == (0, 0, [50, 50, inf])
+
+
+def test_servers_lent_before_the_first_submission_are_not_counted() -> None:
+    jobs = GpuJobs.linear([7200], [4], [3600], pool=TRAINING)
+    log, _ = play(
+        jobs, {0: [*LENT], 7200: [GpuStart(0, {1: 4})]}, [Demand(0, INFERENCE, 0), Demand(9000, INFERENCE, 2)]
+    )
+    assert measures(log).lent_server_h == (1800 + 1800 + 3600) / 3600
 
 
 def test_demand_is_unmet_until_inference_takes_servers() -> None:

@@ -97,7 +97,7 @@ def measures(log: GpuLog, submitted_s: tuple[float, float] | None = None) -> Mea
     jct_s = done.due_s - done.submit_s
     window_s = max(last_s - first_s, 0.0)
     unfairness = _unfairness(log, done)
-    lent_server_s = float((np.minimum(log.loans.end_s, last_s) - log.loans.start_s).clip(0).sum())
+    begun_s, ended_s = np.maximum(log.loans.start_s, first_s), np.minimum(log.loans.end_s, last_s)
     held = _steps(log, first_s, last_s)
     return Measures(
         jobs=len(rows),
@@ -115,7 +115,7 @@ def measures(log: GpuLog, submitted_s: tuple[float, float] | None = None) -> Mea
         preemptions=int(rows.preemptions.sum()),
         restarts=int(rows.restarts.sum()),
         excess_gpus=int(rows.excess_gpus.sum()),
-        lent_server_h=lent_server_s / HOUR_S,
+        lent_server_h=float((ended_s - begun_s).clip(0).sum()) / HOUR_S,
         breaches=log.breaches,
         unmet_server_h=log.unmet_server_s / HOUR_S,
         mean_unfairness=_mean(unfairness),
