@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from mirage.errors import ConfigurationError
+from mirage.schedule.compare.assumptions import Assumptions
 from mirage.schedule.compare.gpu_comparison_row import GpuComparisonRow
 from mirage.schedule.compare.gpu_trial import GpuOutcome, GpuSetting, GpuTrial, begin, fitting, play, read
 from mirage.schedule.compare.preemption_costs import PreemptionCosts
@@ -73,13 +74,29 @@ def test_jobs_must_fit_on_one_kind_where_types_have_several_and_a_scheduler_want
         assert replace(setting, one_kind=True).under([fifo]) == setting
 
 
-def test_demand_after_all_jobs_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "demand.csv").write_text("time_s,pool,servers\n1704067200,inference,1\n")
-    cluster = GpuCluster((ServerGroup("a", "gpu", 1, 2, "training"), ServerGroup("b", "gpu", 1, 2, "inference")))
-    setting = GpuSetting(cluster, demand=str(tmp_path / "demand.csv"))
-    for last_s, refused in ((1_704_067_199.0, True), (1_704_067_200.0, False)):
-        with pytest.raises(ConfigurationError, match="at 1,704,067,200 s, and") if refused else nullcontext():
-            assert len(setting.demand_of(SimpleNamespace(submit_s=np.array([0.0, last_s])))) == 1  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "rows", ["time_s,pool,servers\n3600,b,1\n7200,b,2", "time_s,pool,requests_per_s\n3600,b,1\n7200,b,9"]
+)
+@pytest.mark.parametrize(
+    ("submit_s", "refused"),
+    [((0, 3599), True), ((0, 3600), False), ((7200, 9000), False), ((7201, 9000), True)],
+)
+def test_demand_on_another_clock_than_the_jobs_is_refused(
+    tmp_path: Path, rows: str, submit_s: tuple[float, float], refused: bool
+) -> None:
+    (tmp_path / "demand.csv").write_text(rows)
+    cluster = GpuCluster((ServerGroup("a", "gpu", 1, 2, "training"), ServerGroup("b", "gpu", 2, 2, "b")))
+    assumptions = Assumptions(server_slots=8, service_s=1, notice_s=0)
+    setting = GpuSetting(cluster, demand=str(tmp_path / "demand.csv"), assumptions=assumptions)
+    refusal = pytest.raises(ConfigurationError, match=r"from 3,600 s to 7,200 s, .* on one clock")
+    with refusal if refused else nullcontext():
+        assert len(setting.demand_of(SimpleNamespace(submit_s=np.array(submit_s)))) == 2  # type: ignore[arg-type]
+
+
+def test_demand_that_does_not_change_may_begin_before_the_jobs(tmp_path: Path) -> None:
+    (tmp_path / "demand.csv").write_text("time_s,pool,servers\n0,b,1")
+    setting = GpuSetting(GpuCluster((ServerGroup("b", "gpu", 2, 2, "b"),)), demand=str(tmp_path / "demand.csv"))
+    assert len(setting.demand_of(SimpleNamespace(submit_s=np.array([9000.0])))) == 1  # type: ignore[arg-type]
 
 
 def test_an_outcome_is_read_back_as_it_was_stored() -> None:

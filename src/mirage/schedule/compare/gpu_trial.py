@@ -110,18 +110,20 @@ class GpuSetting:
         """
         if self.demand is None:
             return ()
+        first_s, last_s = float(jobs.submit_s.min()), float(jobs.submit_s.max())
+        if self.demand == DAILY:
+            return self.assumptions.daily_demand().over(self.cluster, last_s + AFTER_LAST_S, self.seed)
         if (load := self.request_load()) is not None:
-            return load.demand(**self.assumptions.announcements, seed=self.seed)
-        last_s = float(jobs.submit_s.max(initial=0.0))
-        if self.demand != DAILY:
+            demand = load.demand(**self.assumptions.announcements, seed=self.seed)
+        else:
             demand = read_demand(self.demand, self.cluster)
-            if demand and demand[0].time_s > last_s:
-                raise ConfigurationError(
-                    f"{self.demand}: the first demand is at {demand[0].time_s:,.0f} s, and the last job is "
-                    f"submitted at {last_s:,.0f} s; the times of both count from the start of the workload"
-                )
-            return demand
-        return self.assumptions.daily_demand().over(self.cluster, last_s + AFTER_LAST_S, self.seed)
+        begin_s, end_s = demand[0].time_s, demand[-1].time_s
+        if begin_s > last_s or begin_s < end_s < first_s:
+            raise ConfigurationError(
+                f"{self.demand}: the demand changes from {begin_s:,.0f} s to {end_s:,.0f} s, and the jobs are "
+                f"submitted from {first_s:,.0f} s to {last_s:,.0f} s; give the times of both on one clock"
+            )
+        return demand
 
     def request_load(self) -> RequestLoad | None:
         """Requests to inference; None if the demand is in servers.
@@ -326,10 +328,11 @@ def read(setting: GpuSetting, path: str, profiles: Profiles) -> GpuWorkload:
     jobs = replace(jobs, submit_s=jobs.submit_s + setting.later_s)
     _check_times(workload.path, jobs)
     if setting.window_s is not None and not submitted_in(jobs.submit_s, setting.window_s).any():
-        begin, end, last = (format_duration(int(time_s)) for time_s in (*setting.window_s, jobs.submit_s[-1]))
+        times_s = (*setting.window_s, jobs.submit_s.min(), jobs.submit_s.max())
+        begin, end, first, last = (format_duration(int(time_s)) for time_s in times_s)
         raise ConfigurationError(
-            f"{workload.path}: no job is submitted between {begin} and {end}; the last one is at {last}: give another "
-            "--window"
+            f"{workload.path}: no job is submitted between {begin} and {end}; the jobs are submitted from {first} to "
+            f"{last}: give another --window"
         )
     return replace(workload, jobs=jobs)
 

@@ -150,7 +150,10 @@ def test_loans_in_a_cluster_with_pools(tmp_path: Path, monkeypatch: pytest.Monke
     [
         (["--window", "3-13"], "no window; give two times with units, such as 3d-13d"),
         (["--window", "3d-1d"], "ends before it begins"),
-        (["--window", "3d-13d"], "no job is submitted between 3-00:00:00 and 13-00:00:00; the last one is at "),
+        (
+            ["--window", "3d-13d"],
+            "is submitted between 3-00:00:00 and 13-00:00:00; the jobs are submitted from 00:00:00 to ",
+        ),
         (["--assume", "fungibl=1"], "unknown assumption 'fungibl'. Did you mean 'fungible'"),
         (["--demand", "daily"], 'the cluster has the pools training; give the servers of inference pool = "inference"'),
     ],

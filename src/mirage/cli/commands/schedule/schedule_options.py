@@ -179,15 +179,16 @@ play_options = option_group(
     click.option(
         "--demand",
         metavar="FILE|daily",
-        help="Inference demand: a CSV time_s,pool,servers or time_s,pool,requests_per_s, with seconds from the first "
-        "submission, or daily for a daily shape in the pool inference. Jobs then run in the pool without demand, on "
+        help="Inference demand: a CSV time_s,pool,servers or time_s,pool,requests_per_s, with seconds on the clock of "
+        "the workload, or daily for a daily shape in the pool inference. Jobs then run in the pool without demand, on "
         "its servers and those lent to it.  [default: none]",
     ),
     click.option(
         "--window",
         type=WINDOW,
         metavar="FROM-TO",
-        help="Measure only jobs submitted in this window, such as 3d-13d.  [default: all]",
+        help="Measure only jobs submitted in this window, such as 3d-13d, on the clock of the workload.  "
+        "[default: all]",
     ),
     click.option(
         "--assume",
