@@ -101,7 +101,7 @@ def test_a_philly_workload_begins_with_its_first_job(tmp_path: Path) -> None:
     assert workload.left_out == {"no run time or no GPU": 1}
     assert workload.profiles.models == ()
     assert wrong_types(workload.jobs) == {}
-    whole = PHILLY.rsplit("\n", 2)[0] + "\n2017-10-09T07:00:55+02:00,0.5,1,80.0,y\n2017-10-09 07:00:56,5,0.5,1,y\n"
+    whole = PHILLY.rsplit("\n", 2)[0] + "\n2017-10-09T09:00:55+02:00,0.5,1,80.0,y\n2017-10-09 07:00:56,5,0.5,1,y\n"
     jobs = _read(tmp_path / "p.csv", whole)
     assert (jobs.jobs.submit_s.tolist(), jobs.jobs.run_s.tolist()) == ([0, 0, 60], [10, 0.5, 66])
     assert jobs.left_out == {"no run time or no GPU": 1}

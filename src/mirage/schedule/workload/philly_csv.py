@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -34,9 +34,10 @@ def read_philly_csv(rows: list[WorkloadRow], cluster: GpuCluster) -> tuple[GpuJo
 
 
 def _time_s(row: WorkloadRow) -> float:
-    """Seconds; Philly's clock has no time zone, and only differences matter."""
+    """Seconds since 1970; a timestamp without a time zone is UTC, as only differences matter."""
     text = row["timestamp"]
     try:
-        return (datetime.fromisoformat(text).replace(tzinfo=None) - datetime(2017, 1, 1)).total_seconds()
+        moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise TraceError(f"{row.path}:{row.line}: timestamp is {shown(text)}; give 2017-10-09 07:01:55") from error
+    return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
