@@ -309,6 +309,11 @@ def test_gpus_of_a_node_are_refused_where_they_do_not_count(tmp_path: Path, text
             r"w.csv:2: more cells than the 5 columns; fix or remove the",
         ),
         (
+            "timestamp,duration,num_gpus,duration\n2017-10-09,5,4,6\n",
+            TraceError,
+            r"w.csv:1: column 'duration' occurs twice; remove one of them$",
+        ),
+        (
             "timestamp,duration,num_gpus\n2017-10-09,0,4\n2017-10-09,5,0\n",
             TraceError,
             r"w.csv: none of its 2 jobs has a run time and a GPU; check the file$",

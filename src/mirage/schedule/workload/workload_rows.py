@@ -103,11 +103,13 @@ def table_rows(path: str, text: str, header: Sequence[str] = (), delimiter: str 
     reader = csv.DictReader(text.splitlines(), fieldnames=header or None, delimiter=delimiter)
     rows = []
     try:
+        columns = reader.fieldnames or ()
+        if twice := [column for column in columns if column and columns.count(column) > 1]:
+            raise TraceError(f"{path}:1: column {shown(twice[0])} occurs twice; remove one of them")
         for cells in reader:
             if None in cells:
-                columns = len(reader.fieldnames or ())
                 raise TraceError(
-                    f"{path}:{reader.line_num}: more cells than the {columns} columns; fix or remove the line"
+                    f"{path}:{reader.line_num}: more cells than the {len(columns)} columns; fix or remove the line"
                 )
             rows.append(WorkloadRow(path, reader.line_num, cells))
     except csv.Error as error:
