@@ -62,6 +62,11 @@ COLUMNS = "placement, local_bsz, step_time, sync_time"
         ),
         (
             "toy/placements-slow.csv",
+            "placement,local_bsz,step_time,sync_time\n1,2,1,0\n1,4,2,0\n2,4,2,1\n\n1,4.0,3,0\n",
+            ":6: placement and local_bsz are as in line 3; remove one of the lines",
+        ),
+        (
+            "toy/placements-slow.csv",
             "placement,local_bsz,step_time,sync_time\n1,2,1\n",
             ":2: float() argument must be a string or a real number, not 'NoneType'; fix or remove this line",
         ),

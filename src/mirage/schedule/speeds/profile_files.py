@@ -83,7 +83,8 @@ def gpu_types_of(folder: Path) -> tuple[str, ...]:
 def read_placements(folder: Path, gpu_type: str) -> StepTimes:
     """Step times by placement."""
     names = ("placement", "local_bsz", "step_time", "sync_time")
-    placement, *numbers = _columns(_file(folder, f"placements-{gpu_type}.csv"), names, (str, float, float, float))
+    path = _file(folder, f"placements-{gpu_type}.csv")
+    placement, *numbers = _columns(path, names, (str, float, float, float), key=2)
     patterns = tuple(str(p) for p in placement)
     local, step_s, sync_s = map(np.array, numbers)
     gpus = np.array([sum(map(int, p)) for p in patterns])
@@ -124,9 +125,12 @@ def _file(folder: Path, name: str) -> Path:
     raise ConfigurationError(f"{folder}: it has no {name}; profiles need one for every measured GPU type")
 
 
-def _columns(path: Path, names: Sequence[str], kinds: Sequence[Callable[[str], Value]]) -> list[list[Value]]:
-    """The named columns of a CSV."""
+def _columns(
+    path: Path, names: Sequence[str], kinds: Sequence[Callable[[str], Value]], key: int = 0
+) -> list[list[Value]]:
+    """The named columns of a CSV, in which no two rows are equal in the first ``key`` of them."""
     columns: list[list[Value]] = [[] for _ in names]
+    lines: dict[tuple[Value, ...], int] = {}
     rows = csv.DictReader(_text(path).splitlines())
     missing = sorted(set(names) - set(rows.fieldnames or ()))
     if missing:
@@ -137,6 +141,11 @@ def _columns(path: Path, names: Sequence[str], kinds: Sequence[Callable[[str], V
                 column.append(kind(row[name]))
         except (TypeError, ValueError) as error:
             raise ConfigurationError(f"{path}:{rows.line_num}: {error}; fix or remove this line") from error
+        first = lines.setdefault(tuple(column[-1] for column in columns[:key]), rows.line_num)
+        if key and first != rows.line_num:
+            raise ConfigurationError(
+                f"{path}:{rows.line_num}: {' and '.join(names[:key])} are as in line {first}; remove one of the lines"
+            )
     if not columns[0]:
         raise ConfigurationError(f"{path}: it has no rows; add measurements or remove the file")
     return columns
