@@ -90,3 +90,12 @@ def test_what_is_missing_is_named(
     monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-")
     assert main(train) == 1
     assert "SLURM_JOB_NODELIST: 'n[1-' is not a host list" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("visible", ["", "NoDevFiles", "0,0", "0,-1", "GPU-1a2b", "0,"])
+def test_devices_that_are_not_different_numbers_are_refused(
+    train: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, visible: str
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert main([*train, "--speed", "1e6", "--steps", "5"]) == 1
+    assert f"CUDA_VISIBLE_DEVICES is {visible!r}; give different numbers of devices" in capsys.readouterr().err

@@ -15,7 +15,7 @@ import click
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output
 from mirage.cli.values import COUNT, Count, Number
-from mirage.errors import ConfigurationError, OutOfDeviceMemory, quantity
+from mirage.errors import ConfigurationError, OutOfDeviceMemory, quantity, shown
 
 if TYPE_CHECKING:
     from mirage.emulate.device_ledger import HeldDevices
@@ -209,8 +209,13 @@ def _hold(folder: Path, step: TrainingStep) -> HeldDevices:
         nodes = expand_hosts(listed) if listed else [f"local-{k}" for k in range(1, step.nodes + 1)]
     except ValueError as error:
         raise ConfigurationError(f"SLURM_JOB_NODELIST: {error}; unset it where no Slurm job runs") from error
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    numbers = [int(word) for word in visible.split(",") if word.strip().isdecimal()] or list(range(step.gpus))
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(step.gpus))))
+    words = [word.strip() for word in visible.split(",")]
+    if len(set(words)) < len(words) or not all(map(str.isdecimal, words)):
+        raise ConfigurationError(
+            f"CUDA_VISIBLE_DEVICES is {shown(visible)}; give different numbers of devices, such as 0,1, or unset it"
+        )
+    numbers = [int(word) for word in words]
     return HeldDevices.take(folder, step.card, nodes[: step.gpus], step.gpus, numbers, step.memory_mib)
 
 
