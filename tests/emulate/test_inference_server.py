@@ -81,6 +81,12 @@ def test_a_completion_has_its_tokens_and_their_number(server: Server) -> None:
     assert found["usage"] == {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
 
 
+@pytest.mark.parametrize("prompt", [["three short words"], [11, 12, 13], [[11, 12, 13]]])
+def test_a_prompt_may_be_a_list(server: Server, prompt: list[Any]) -> None:
+    status, text = server.complete(prompt=prompt, n=1)
+    assert (status, json.loads(text)["usage"]["prompt_tokens"]) == (200, 3)
+
+
 def test_a_stream_has_one_event_for_each_token(server: Server) -> None:
     before = server.metric("vllm:generation_tokens_total")
     status, text = server.complete(max_tokens=4, stream=True)
@@ -98,6 +104,9 @@ def test_a_stream_has_one_event_for_each_token(server: Server) -> None:
         ([1], 400, "no JSON object with a prompt"),
         ({"model": "llama", "prompt": "x", "max_tokens": 0}, 400, "max_tokens must be at least 1, got 0."),
         ({"model": "llama", "prompt": "x", "max_tokens": float("inf")}, 400, "no JSON object with a prompt"),
+        ({"model": "llama", "prompt": "x", "n": 2}, 400, "One choice is emulated: give one prompt, and n = 1."),
+        ({"model": "llama", "prompt": ["x", "y"]}, 400, "One choice is emulated: give one prompt, and n = 1."),
+        ({"model": "llama", "prompt": [[1, 2], [3]]}, 400, "One choice is emulated: give one prompt, and n = 1."),
         ({"model": "llama", "prompt": "x", "max_tokens": -1}, 400, "max_tokens must be at least 1, got -1."),
     ],
 )

@@ -156,6 +156,9 @@ class InferenceServer:
                 return _refusal(400, "the body is no JSON object with a prompt", "BadRequestError")
             if tokens < 1:
                 return _refusal(400, f"max_tokens must be at least 1, got {tokens}.", "BadRequestError")
+            several = isinstance(prompt, list) and len(prompt) > 1 and not isinstance(prompt[0], int)  # or its tokens
+            if several or body.get("n") not in (None, 1):
+                return _refusal(400, "One choice is emulated: give one prompt, and n = 1.", "BadRequestError")
             if body.get("model", self.model.name) != self.model.name:
                 return _refusal(404, f"The model `{body['model']}` does not exist.", "NotFoundError")
             return await self._answer(request, len(str(prompt).split()), tokens, streamed)
