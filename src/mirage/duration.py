@@ -41,7 +41,7 @@ def parse_duration_s(text: str) -> int:
     clock = _CLOCK.fullmatch(word)
     if clock is None:
         raise ConfigurationError(
-            f"{shown(text)} is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30 for minutes) "
+            f"{shown(text)} is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30:00) "
             "or with a unit (90m, 4h, 2d)"
         )
     days, first, second, third = (int(part) if part else 0 for part in clock.groups())

@@ -75,8 +75,7 @@ def test_values_are_read(kind: click.ParamType, text: Any, value: Any) -> None: 
         (
             DURATION,
             "-5",
-            "'-5' is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30 for minutes) or with a unit (90m, "
-            "4h, 2d)",
+            "'-5' is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30:00) or with a unit (90m, 4h, 2d)",
         ),
         (DATE, "tomorrow", "'tomorrow' is no date; write it as 2024-01-01 or 2024-01-01T12:00"),
         (DATE, "2024-02-30", "'2024-02-30' is no date; write it as 2024-01-01 or 2024-01-01T12:00"),

@@ -56,6 +56,7 @@ def test_every_value_arrives(tmp_path: Path) -> None:
         ('poll = "75s"', "poll = 2026-01-01", r"poll = 2026-01-01: a duration is a text"),
         ("[owner]", "[[owner]]", r"owner is one table; write \[owner\]"),
         ('poll = "75s"', 'poll = "75"', r'poll = .75.: it has no unit; write "75s" or "75m"'),
+        ('promise = "02:00:00"', 'promise = "2h30"', r"\(2-00:00:00, 48:00:00, 30:00\) or with a unit \(90m, 4h, 2d\)"),
         ('poll = "75s"', "poll = 75", r"poll = 75: a duration is a text"),
         ('poll = "75s"', 'pol = "75s"', r"unknown key pol\. Known: scheduler, poll, and the tables owner"),
         ('"gpu[1-3]"', '"gpu[1-3]", "inf1"', r"node inf1 is in both pools"),

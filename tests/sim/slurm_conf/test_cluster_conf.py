@@ -227,7 +227,7 @@ def test_a_node_set_is_its_feature_and_its_nodes(conf):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("MaxTime=soon", "'soon' is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30 for minutes) or with "
+        ("MaxTime=soon", "'soon' is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30:00) or with "
          "a unit (90m, 4h, 2d)"),
         ("PriorityTier=top", "PriorityTier='top' is not a whole number of 0 or more; correct it there"),
         ("PriorityJobFactor=half", "PriorityJobFactor='half' is not a number; correct it there"),

@@ -183,7 +183,7 @@ def test_a_recovery_reports_each_chain_and_what_was_not_recovered(
         (["--command-timeout", "0s"], "'--command-timeout': '0s' is too short; at least 1 s"),
         (
             ["--command-timeout", "nan"],
-            "'--command-timeout': 'nan' is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30 for minutes) "
+            "'--command-timeout': 'nan' is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30:00) "
             "or with a unit (90m, 4h, 2d)",
         ),
     ],
