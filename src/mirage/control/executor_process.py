@@ -118,17 +118,18 @@ def end_controller(folder: Path) -> None:
         raise ConfigurationError(f"the controller, process {pid}, does not end; kill it, then repeat this command")
 
 
-def has_ended(process: int) -> bool:
-    """Whether the process of an executor has ended."""
+def wait_status(process: int) -> int | None:
+    """The wait status of an executor that has ended, 0 after SIGTERM; None while it runs."""
     try:
-        return os.waitpid(process, os.WNOHANG)[0] != 0
+        ended, status = os.waitpid(process, os.WNOHANG)
     except ChildProcessError:  # this function has found its end before
-        return True
+        return 0
+    return status if ended else None
 
 
 def end_executor(process: int) -> None:
     """End the process of an executor, and wait for its end."""
-    if not has_ended(process):
+    if wait_status(process) is None:
         os.kill(process, signal.SIGTERM)
         os.waitpid(process, 0)
 

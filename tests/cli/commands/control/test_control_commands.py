@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from dataclasses import replace
@@ -14,8 +15,9 @@ import pytest
 from mirage.cli import cli_context, main
 from mirage.cli.commands.control import control_run
 from mirage.control.adviser import Adviser
-from mirage.control.executor_process import read_plan
+from mirage.control.executor_process import end_executor, read_plan
 from mirage.control.pools_file import read_pools
+from mirage.errors import ConfigurationError
 from tests.support.control_cluster import NOW_S, ControlCluster, pending, running
 
 TEXT = """
@@ -199,6 +201,21 @@ def test_acting_needs_time_for_the_lease_and_no_end(
     assert main(["control", "run", "--config", "pools.toml", "--once", "--scheduler", ""]) == 1
     assert "unknown GPU scheduler ''" in capsys.readouterr().err
     assert not cluster.ran
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (0, "SIGTERM has ended the executor, as mirage control off does"),
+        (1, "executor has ended; its message is above"),
+    ],
+)
+def test_a_planner_reports_how_its_executor_has_ended(tmp_path: Path, status: int, message: str) -> None:
+    process = os.posix_spawn("/bin/sh", ["sh", "-c", f"exit {status}"], {})
+    os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(ConfigurationError, match=message):
+        control_run._check_acts(control_run.Actor(process, tmp_path))
+    end_executor(process)
 
 
 def test_a_plan_has_no_more_verbs_than_an_executor_could_send(cluster: ControlCluster, tmp_path: Path) -> None:

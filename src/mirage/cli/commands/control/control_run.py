@@ -191,9 +191,12 @@ def _advices(adviser: Adviser, poll_s: int, actor: Actor | None, ended: Callable
 
 
 def _check_acts(actor: Actor) -> None:
-    from mirage.control.executor_process import has_ended
+    from mirage.control.executor_process import wait_status
 
-    if has_ended(actor.process):
+    status = wait_status(actor.process)
+    if status == 0:
+        raise ConfigurationError("SIGTERM has ended the executor, as mirage control off does; loans end by themselves")
+    if status is not None:
         raise ConfigurationError("the executor has ended; its message is above, and loans end by themselves")
 
 
