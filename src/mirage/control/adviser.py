@@ -284,7 +284,7 @@ def advice_json(advice: Advice, pools: Pools) -> Mapping[str, Any]:
 
 
 def exported_order(advice: Advice, pools: Pools, form: str) -> list[str]:
-    """The new order of the waiting jobs, for a system in which no controller acts.
+    """The changes of order that let jobs start now, for a system in which no controller acts.
 
     A boost is what Kueue adds to the priority of a workload (KEP-7990); here it is the change of the job's priority.
 

@@ -115,6 +115,11 @@ def test_the_order_is_exported(cluster: ControlCluster, capsys: pytest.CaptureFi
         {"job": 7, "annotations": {"kueue.x-k8s.io/priority-boost": "50"}},
         {"job": 6, "annotations": {"kueue.x-k8s.io/priority-boost": "-50"}},
     ]
+    cluster.jobs = cluster.jobs[:1]
+    assert main(["control", *words, "nice"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "no job would start now out of the present order: nothing to export" in printed.err
     cluster.status = 1
     assert run(capsys, *words, "nice", status=1) == ""
     assert main(["control", "run", "--config", "pools.toml", "--export", "nice"]) == 2

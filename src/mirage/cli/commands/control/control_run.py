@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     "--export",
     "form",
     type=click.Choice(("nice", "kueue")),
-    help="With --once: print only the new order of the jobs, as scontrol commands or as Kueue's priority boosts.",
+    help="With --once: print only the changes of order that let jobs start now, as scontrol commands or as Kueue's "
+    "priority boosts.",
 )
 @click.option("--act", is_flag=True, help="Carry out the steps; needs the rights of an operator.")
 @state_option
@@ -149,7 +150,10 @@ def _run(
         else:
             if advice.problem:
                 click.echo(f"mirage: no decision: {advice.problem}", err=True)
-            for line in exported_order(advice, pools, form):
+            lines = exported_order(advice, pools, form)
+            if not lines and not advice.problem:
+                click.echo("mirage: no job would start now out of the present order: nothing to export", err=True)
+            for line in lines:
                 click.echo(line)
         ctx.exit(1 if advice.problem else 0)
     with interrupted_by_signals() as ended:
