@@ -67,6 +67,15 @@ def test_a_checkpoint_of_another_batch_has_as_many_samples(
     assert (found["first_step"], found["steps"], found["step"]) == (5, 5, 10)
 
 
+def test_a_checkpoint_after_the_last_step_leaves_nothing_to_do(
+    toy: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fast = ["--restart-s", "0", "--speed", "1e6", "--resume", f"{tmp_path}/c"]
+    for steps, announced in (("10", "load, to step 10, "), ("7", "from step 10 to step 7 (no step is left), ")):
+        assert main([*toy, "--steps", steps, *fast]) == 0
+        assert announced in capsys.readouterr().err
+
+
 def test_a_batch_that_the_gpus_cannot_share_is_a_warning(toy: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     words = [*toy, "--steps", "1", "--restart-s", "0", "--speed", "1e6", "--local-batch", "12", "--batch-size"]
     for batch, warned in (("30", True), ("48", False)):

@@ -248,9 +248,10 @@ def _plan(step: TrainingStep, resume: str | None, progress: str | None, wanted: 
 def _announcement(plan: TrainingPlan) -> str:
     step = plan.step
     start = f"from step {plan.first_step:,} " if plan.resumed else ""
+    end = " (no step is left)" if plan.first_step >= plan.steps else ""
     return (
         f"{step.model} on {step.gpus} x {step.gpu_type} ({step.nodes} {'node' if step.nodes == 1 else 'nodes'}): "
-        f"{step.step_s:.4g} s a step ({step.origin}), {plan.load_s:g} s to load, {start}to step {plan.steps:,}, "
+        f"{step.step_s:.4g} s a step ({step.origin}), {plan.load_s:g} s to load, {start}to step {plan.steps:,}{end}, "
         f"{plan.expected_s():,.1f} s expected"
     )
 
