@@ -22,7 +22,7 @@ partition = "train"
 [jobs]
 comment = "mirage-control"
 accounts = ["vision"]
-signal = "USR2"
+signal = "SIGUSR2"
 grace = "90s"
 progress = "/scratch/{user}/{job}.json"
 [rates]
@@ -64,7 +64,7 @@ def test_every_value_arrives(tmp_path: Path) -> None:
         ('partition = "train"', 'partition = "inference"', r"inference belongs to both pools"),
         ('partition = "train"', 'name = "train"', r"unknown key \[borrower\] name\. Known: nodes, partition\."),
         ('comment = "mirage-control"\naccounts = ["vision"]', "", r"no job takes part"),
-        ('signal = "USR2"', 'signal = "KILL"', r"signal = 'KILL': it is one of USR1"),
+        ('signal = "SIGUSR2"', 'signal = "KILL"', r"signal = 'KILL': it is one of USR1"),
         ("/scratch/{user}/{job}.json", "scratch/{job}.json", r"give a path from / with \{job\} in it"),
         ("requests_per_minute = 5", "requests_per_minute = 61", r"from 5 to 60"),
         ("t4 = 0.33", "t4 = 0", r"\[gpu_speeds\] t4 = 0: it is a number above 0"),

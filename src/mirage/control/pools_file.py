@@ -243,9 +243,10 @@ def _count(least: int, most: int) -> Callable[[object], int]:
 
 
 def _signal(value: object) -> str:
-    if value not in SIGNALS:
+    name = str(value).removeprefix("SIG")
+    if name not in SIGNALS:
         raise ValueError(f"it is one of {', '.join(SIGNALS)}")
-    return str(value)
+    return name
 
 
 def _path(value: object) -> str:
