@@ -76,7 +76,7 @@ def test_run_once_prints_what_a_controller_would_do(
         "  would start 7: scontrol update JobId=7 Nice=-50 (shortest-waiting)",
         "  would start 6: scontrol update JobId=6 Nice=50 (shortest-waiting)",
     ]
-    assert run(capsys, "replay", "views") == "1 views, 0 with another plan\n"
+    assert run(capsys, "replay", "views") == "1 view, 0 with another plan\n"
     changed = json.loads(Path("views/view-000001.json").read_text())
     changed["jobs"]["run_s"][0] = 1.0
     Path("views/view-000001.json").write_text(json.dumps(changed))
@@ -93,7 +93,7 @@ def test_a_recorded_run_is_simulated(cluster: ControlCluster, capsys: pytest.Cap
     cluster.jobs = [running(6, "t1", State="COMPLETED", **times)]
     run(capsys, "run", "--config", "pools.toml", "--once", "--record", "views")
     lines = run(capsys, "replay", "views", "--simulate").splitlines()
-    assert lines[0] == "fifo: 1 runs, 0 jobs left out (never ran, or have not ended)"
+    assert lines[0] == "fifo: 1 run, 0 jobs left out (never ran, or have not ended)"
     assert lines[1].split() == ["metric", "real", "simulated", "difference", "spread"]
     assert lines[4].split() == ["mean_jct_s", "52.00", "50.00", "-3.8%", "-"]
     found = json.loads(run(capsys, "replay", "views", "views", "--simulate", "--json"))

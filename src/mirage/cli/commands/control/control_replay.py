@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, quantity
 
 if TYPE_CHECKING:
     from mirage.schedule.schedulers.view_schedulers import ViewDecider
@@ -60,7 +60,7 @@ def replay(ctx: click.Context, folders: tuple[Path, ...], simulate: bool, from_s
     if as_json:
         click.echo(json.dumps({"views": n_views, "different": different}))
     else:
-        click.echo(f"{n_views} views, {len(different)} with another plan")
+        click.echo(f"{quantity(n_views, 'view')}, {len(different)} with another plan")
         for name in different:
             click.echo(name)
     if different:
@@ -87,7 +87,8 @@ def _simulate(folders: tuple[Path, ...], from_scratch: bool, as_json: bool) -> N
         click.echo(json.dumps({"scheduler": schedulers[0], "metrics": rows, "runs": each}))
         return
     left_out = sum(run.left_out for run in runs)
-    click.echo(f"{schedulers[0]}: {len(runs)} runs, {left_out} jobs left out (never ran, or have not ended)")
+    left = f"{quantity(left_out, 'job')} left out (never ran, or have not ended)"
+    click.echo(f"{schedulers[0]}: {quantity(len(runs), 'run')}, {left}")
     click.echo(f"{'metric':<14}{'real':>10}{'simulated':>11}{'difference':>12}{'spread':>9}")
     for row in rows:
         difference = "-" if row["difference"] is None else f"{row['difference']:+.1%}"
