@@ -63,7 +63,25 @@ def test_what_is_ignored_is_reported_with_its_line() -> None:
         "word, and ignores '\\\\ -t 9 # minutes'",
         f"line {first + 4} of the script, \"#SBATCH -t 4 '' -J rest\": sbatch stops reading at an empty word, and "
         "ignores \"'' -J rest\"",
+        f"line {len(LINES) + 3} of the script, '#SBATCH -t 6 \\\\': sbatch ignores it after the first command; "
+        "move it up",
     )
+
+
+@pytest.mark.parametrize(
+    ("script", "late"),
+    [
+        ("set -e\n#SBATCH -t 5\n", [4]),
+        ("#SBATCH -t 5\n# set -e\n#SBATCH -N 2\n", []),
+        ("true\n#SBATCH is read by sbatch\n#SBATCH -N2\n", [5]),
+        ("cat > job.sh <<END\n#SBATCH -t 5\nEND\n", []),
+        ("true\n#SBATCH -t 5\ncat <<END\n#SBATCH -t 6\nEND\n", [4]),
+    ],
+)
+def test_a_line_after_the_first_command_is_reported(script: str, late: list[int]) -> None:
+    found = ignored(f"#!/bin/sh\n\n{script}".encode())
+    assert [line.partition(" of the script")[0] for line in found] == [f"line {number}" for number in late]
+    assert all(line.endswith(": sbatch ignores it after the first command; move it up") for line in found)
 
 
 def test_only_lines_that_begin_with_it_count() -> None:

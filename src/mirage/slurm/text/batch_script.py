@@ -77,7 +77,23 @@ def ignored(script: bytes) -> tuple[str, ...]:
         else:
             continue
         found.append(f"{_place(line)}: {why}")
-    return tuple(found)
+    return (*found, *_too_late(script))
+
+
+def _too_late(script: bytes) -> Iterator[str]:
+    """Warnings about ``#SBATCH`` lines after the first command.
+
+    Lines of a here-document may belong to another script.
+    """
+    begun = False
+    for number, line in enumerate(script.split(b"\n"), 1):
+        text = os.fsdecode(line)
+        if begun and re.match(r"#SBATCH\s+-", text):
+            yield f"{_place(Directive(number, text, ()))}: sbatch ignores it after the first command; move it up"
+        if (plain := text.strip(_SPACE)) and not plain.startswith("#"):
+            begun = True
+            if "<<" in plain:
+                return
 
 
 def without(script: bytes, names: Collection[str]) -> bytes:
