@@ -14,6 +14,7 @@
     │   ├── SlurmUnreachable    no answer, or an unreadable one: whether the change took place is unknown; retry
     │   │   └── RequestNotSent      the request was never sent: nothing changed; retry
     │   └── SlurmRefused        Slurm rejected the request: retrying it unchanged does not help
+    │       └── InvalidOptions      sbatch cannot parse its options: no other time or cluster would accept them
     ├── StoreError          the agent's store cannot be opened, read or written
     │   ├── LeaseHeld           another agent holds the lease of this store
     │   ├── WrongCluster        the chains of this store belong to another cluster
@@ -171,6 +172,10 @@ class RequestNotSent(SlurmUnreachable):
 
 class SlurmRefused(SlurmError):
     """Slurm rejected the request."""
+
+
+class InvalidOptions(SlurmRefused):
+    """sbatch cannot parse its options."""
 
 
 class StoreError(MirageError):

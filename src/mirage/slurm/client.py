@@ -13,7 +13,16 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from mirage.errors import ConfigurationError, RequestNotSent, SlurmRefused, SlurmUnreachable, one_line, quantity, shown
+from mirage.errors import (
+    ConfigurationError,
+    InvalidOptions,
+    RequestNotSent,
+    SlurmRefused,
+    SlurmUnreachable,
+    one_line,
+    quantity,
+    shown,
+)
 from mirage.slurm.backend import cluster_of
 from mirage.slurm.records import (
     AccountedJob,
@@ -41,6 +50,9 @@ _UNANSWERED = re.compile(
     re.IGNORECASE,
 )
 """What Slurm's commands print without an answer, from slurm_errno and the sources of the clients."""
+
+_NOT_PARSED = 255
+"""Exit status of sbatch for options that it cannot parse; 1 where slurmctld refuses (22.05.8)."""
 
 _NEVER_SENT = re.compile(r"unable to contact slurm controller \(connect failure\)", re.IGNORECASE)
 """sbatch sent nothing to the controller and so submitted nothing; it gives up after one MessageTimeout."""
@@ -403,7 +415,8 @@ class SlurmClient:
             raise RequestNotSent(f"{what} did not reach Slurm's controller", done.stderr)
         if _UNANSWERED.search(done.stderr):
             raise SlurmUnreachable(f"{what} had no answer from Slurm", done.stderr)
-        raise SlurmRefused(f"{what} failed with status {done.status}", done.stderr or done.stdout)
+        kind = InvalidOptions if (what, done.status) == ("sbatch", _NOT_PARSED) else SlurmRefused
+        raise kind(f"{what} failed with status {done.status}", done.stderr or done.stdout)
 
 
 def user_of_process() -> str:

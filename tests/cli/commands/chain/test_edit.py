@@ -16,7 +16,7 @@ from mirage.agent.model import Chain, LinkState
 from mirage.agent.store.chain_file import read_chain_file
 from mirage.agent.store.sql_store import SqlStore
 from mirage.cli import cli_context as cluster
-from mirage.errors import SlurmRefused, SlurmUnreachable
+from mirage.errors import InvalidOptions, SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.records import QueuedJob, Submission
 
@@ -72,6 +72,19 @@ def test_an_end_within_the_limit_of_the_running_job_is_a_warning(
         _, printed = type_("chain", "edit", "serve", "--for", f"{seconds}s", *dry)
         assert printed.startswith("mirage: warning: chain serve ends at ") is (seconds < ends_s - NOW_S)
         assert ("the job that runs then is ended before its time limit" in printed) is (seconds < ends_s - NOW_S)
+
+
+def test_an_option_that_sbatch_cannot_parse_is_refused(
+    type_: Type, slurm: Any, chain: Callable[[], Chain], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(submission: Submission) -> str:
+        raise InvalidOptions("sbatch failed with status 255", "sbatch: error: Invalid --mem specification")
+
+    before = chain()
+    monkeypatch.setattr(slurm, "test", refuse)
+    _, err = type_("chain", "edit", "serve", "--mem=12Q", status=1)
+    assert err.endswith("sbatch failed with status 255: sbatch: error: Invalid --mem specification\n")
+    assert chain() == before
 
 
 @pytest.mark.parametrize("dry", [[], ["--dry-run"]])

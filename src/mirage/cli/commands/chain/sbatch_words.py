@@ -15,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from mirage.cli import cli_context as cluster
-from mirage.errors import ConfigurationError, SlurmError, SlurmRefused
+from mirage.errors import ConfigurationError, InvalidOptions, SlurmError, SlurmRefused
 from mirage.job_state import MISSING
 
 if TYPE_CHECKING:
@@ -165,11 +165,17 @@ def caller() -> Caller:
 
 
 def warn_of_refusal(chain: Chain) -> None:
-    """Warns if Slurm would refuse a chain's next job now; this may change until it is due."""
+    """Warns if Slurm would refuse a chain's next job now; this may change until it is due.
+
+    Raises:
+        InvalidOptions: sbatch cannot parse the options, which does not change.
+    """
     from mirage.agent.chain.submission import link_submission
 
     try:
         cluster.client().test(link_submission(chain, "STORE", 1, MISSING, hold=False))
+    except InvalidOptions:
+        raise
     except SlurmRefused as error:
         click.echo(f"mirage: warning: Slurm would refuse the next job now: {error}; give other options", err=True)
     except SlurmError:  # it is tried when the job is due
