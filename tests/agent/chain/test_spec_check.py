@@ -22,11 +22,12 @@ from mirage.agent.chain.spec_check import (
     policy_name,
     signal_name,
     slurm_warning_s,
+    too_few_a_day,
 )
 from mirage.agent.model import ChainSpec
 from mirage.agent.policy_runner.question import PolicyRequest, settings_for
 from mirage.agent.store.rows import spec_from_json, spec_to_json
-from mirage.duration import UNLIMITED_S
+from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.errors import ConfigurationError, ModelFileError, UnknownName
 from mirage.job_state import MISSING
 from mirage.policy.contract import PolicySpec
@@ -150,6 +151,21 @@ def test_a_grace_above_half_of_the_limit_is_reported(
         "end; give a shorter grace, or a longer limit"
     )
     assert late_signal(spec, given) == ((remark,) if is_late else ())
+
+
+@pytest.mark.parametrize(
+    ("links_a_day", "lasts_s", "links", "needed"),
+    [(1, MISSING, 0, 144), (144, MISSING, 0, 0), (1, HOUR_S, 0, 6), (6, HOUR_S, 0, 0), (2, MISSING, 3, 3),
+     (3, MISSING, 3, 0), (0, MISSING, 0, 0)],
+)  # fmt: skip
+def test_fewer_links_a_day_than_a_day_can_need_are_reported(
+    links_a_day: int, lasts_s: int, links: int, needed: int
+) -> None:
+    until_s = MISSING if lasts_s == MISSING else 500 + lasts_s
+    spec = ChainSpec(Submission("job.sh"), links_a_day=links_a_day, until_s=until_s, links=links)
+    (remark,) = too_few_a_day(spec, {"time": "10"}, 500) or ("",)
+    assert remark.startswith(f"--links-a-day {links_a_day} is less than the {needed} jobs of 00:10:00") == bool(needed)
+    assert too_few_a_day(spec, {}, 500) == ()
 
 
 @pytest.mark.parametrize(

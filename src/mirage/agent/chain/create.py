@@ -60,9 +60,9 @@ def create_chain(
         raise
     try:
         job = submit_link(store, backend, chain, Link(chain.id, 1), None, now_s)
-        if job == MISSING and not wait_until(lambda: _first_job(store, chain) != MISSING, AGENT_S):
+        if job == MISSING and not wait_until(lambda: first_job(store, chain) != MISSING, AGENT_S):
             raise SlurmUnreachable(f"an agent was quicker to submit chain {name}, and its job is not known yet")
-        return job if job != MISSING else _first_job(store, chain)
+        return job if job != MISSING else first_job(store, chain)
     except (SlurmRefused, RequestNotSent):
         _forget(store, home, chain)
         raise
@@ -98,15 +98,9 @@ def name_for(job_name: str, request_id: str = "", taken: Container[str] = ()) ->
     return name
 
 
-def chain_of_request(store: Store, request_id: str) -> tuple[str, int] | None:
-    """The chain that a request has made before: its name and first job.
-
-    The job is ``MISSING`` while unknown; None where there is no such chain.
-    """
-    for chain in store.chains():
-        if chain.spec.request_id == request_id:
-            return chain.name, _first_job(store, chain)
-    return None
+def chain_of_request(store: Store, request_id: str) -> Chain | None:
+    """The chain that a request has made before; None where there is none."""
+    return next((chain for chain in store.chains() if chain.spec.request_id == request_id), None)
 
 
 def _forget(store: Store, home: Home, chain: Chain) -> None:
@@ -116,7 +110,8 @@ def _forget(store: Store, home: Home, chain: Chain) -> None:
     home.forget(chain.name)
 
 
-def _first_job(store: Store, chain: Chain) -> int:
+def first_job(store: Store, chain: Chain) -> int:
+    """The first job of a chain; ``MISSING`` while it is not known."""
     return next((link.job for link in store.links(chain.id) if link.number == 1), MISSING)
 
 

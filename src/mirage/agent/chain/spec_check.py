@@ -6,13 +6,14 @@ import os
 import re
 import shlex
 import signal
+import sys
 from itertools import takewhile
 from pathlib import Path
 
 from mirage.agent.chain.tag import chain_name
 from mirage.agent.model import ChainSpec
-from mirage.duration import HOUR_S, MINUTE_S, UNLIMITED_S, format_duration, parse_limit_s
-from mirage.errors import ConfigurationError, shown
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S, format_duration, parse_limit_s
+from mirage.errors import ConfigurationError, quantity, shown
 from mirage.job_state import MISSING
 from mirage.policy.auto_parameters import AUTO
 from mirage.policy.cost import Cost
@@ -140,6 +141,21 @@ def late_signal(spec: ChainSpec, given: Chosen) -> tuple[str, ...]:
     return (
         f"--grace {format_duration(spec.grace_s)} is longer than half of the time limit {given['time']}: each job gets "
         f"its signal only {format_duration(limit // 2)} before its end; give a shorter grace, or a longer limit",
+    )
+
+
+def too_few_a_day(spec: ChainSpec, given: Chosen, now_s: int) -> tuple[str, ...]:
+    """A remark on a number of links a day that cannot fill a day."""
+    limit = limit_s(given)
+    if not spec.links_a_day or limit is None:
+        return ()
+    lasts_s = DAY_S if spec.until_s == MISSING else min(spec.until_s - now_s, DAY_S)
+    needed = min(-(-lasts_s // limit), spec.links or sys.maxsize)
+    if needed <= spec.links_a_day:
+        return ()
+    return (
+        f"--links-a-day {spec.links_a_day} is less than the {quantity(needed, 'job')} of {format_duration(limit)} that "
+        f"{format_duration(lasts_s)} can need: the chain is paused before; give a larger number",
     )
 
 

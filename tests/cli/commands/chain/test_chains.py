@@ -268,6 +268,21 @@ def test_requests_with_other_keys_make_other_chains(terminal: Terminal) -> None:
     assert first["chain"] != other["chain"]
 
 
+def test_a_repeated_request_that_differs_is_reported(terminal: Terminal) -> None:
+    words = ("submit", "--no-agent", "--request-id", "one")
+    terminal.type(*words, "serve.sh")
+    (chain,) = terminal.served.slurm.own.values()
+    Path("other.sh").write_text("#!/bin/sh\ntrue\n")
+    terminal.type(*words, "-N", "2", "--chain", "two", "other.sh")
+    name = chain.comment.split(":")[1]
+    assert f"request one was submitted before, as chain {name} (active)\n" in terminal.stderr
+    assert "mirage: warning: request one was another one, and nothing was submitted: " in terminal.stderr
+    for change in ("--nodes 1 (now 2)", "script serve.sh (now other.sh)", f"name {name} (now two)"):
+        assert change in terminal.stderr
+    terminal.type(*words, "serve.sh")
+    assert "warning" not in terminal.stderr
+
+
 def test_a_request_that_was_refused_can_be_made_again(terminal: Terminal) -> None:
     words = ("submit", "--no-agent", "--request-id", "one", "--chain", "serve")
     terminal.type(*words, "-p", "nowhere", "serve.sh", status=1)
@@ -559,3 +574,11 @@ def test_without_the_option_a_framework_is_a_remark_and_nothing_found_is_an_erro
     assert "--framework vllm would pass the signal on to it" in terminal.stderr
     terminal.type("submit", "--no-agent", "--framework", "auto", "serve.sh", status=1)
     assert "show a framework; name one of hf, lightning" in terminal.stderr
+
+
+@pytest.mark.parametrize(("option", "value"), [("--grace", "1h"), ("--warmup", "1h"), ("--policy", "lead:1")])
+def test_without_a_limit_that_of_the_partition_is_checked(terminal: Terminal, option: str, value: str) -> None:
+    Path("bare.sh").write_text("#!/bin/sh\n")
+    assert terminal.type("submit", "--no-agent", option, value, "bare.sh", status=1) == ""
+    assert "the time limit 01:00:00" in terminal.stderr
+    assert terminal.served.slurm.own == {}

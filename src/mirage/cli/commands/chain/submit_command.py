@@ -36,12 +36,22 @@ from mirage.cli.commands.chain.sbatch_words import (
 )
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
 from mirage.cli.output import echo_outcome
-from mirage.errors import ConfigurationError, LeaseHeld, MirageError, RequestNotSent, SlurmUnreachable, quantity
+from mirage.errors import (
+    ConfigurationError,
+    LeaseHeld,
+    MirageError,
+    RequestNotSent,
+    SlurmError,
+    SlurmUnreachable,
+    StoreError,
+    UnknownName,
+    quantity,
+)
 from mirage.job_state import MISSING
 
 if TYPE_CHECKING:
     from mirage.agent.chain.request import Request
-    from mirage.agent.model import ChainSpec
+    from mirage.agent.model import Chain, ChainSpec
     from mirage.agent.store.sql_store import SqlStore
     from mirage.policy.cost import Cost
     from mirage.presets.apply import AppliedPreset
@@ -49,6 +59,9 @@ if TYPE_CHECKING:
 
 UNKNOWN = 75
 """Exit status if it is unknown whether a job was submitted (EX_TEMPFAIL of sysexits.h)."""
+
+_PATIENCE_S = 10.0
+"""Seconds for sinfo: the limit of a partition is known only with its answer, and is for checks alone."""
 
 STORE = "STORE"
 """Placeholder of the random part of a tag in a dry run."""
@@ -133,6 +146,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
         request = read_request(options, script, arguments, caller())
     except ConfigurationError as error:
         raise of_the_command_line(error) from error
+    request = _with_default_limit(request)
     request, applied, reasons = with_preset(ctx, words, request)
     note(words, *request.remarks, *misplaced(ctx, script, arguments), *reasons)
     now_s = int(cluster.clock())
@@ -167,6 +181,23 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
         ctx.exit(UNKNOWN)
 
 
+def _with_default_limit(request: Request) -> Request:
+    """Returns the request with the time limit of its partition, if it has none of its own.
+
+    Where Slurm does not answer, or the job cannot be in that partition, the limit stays unknown.
+    """
+    from mirage.duration import format_duration
+    from mirage.slurm.text.requested_size import requested_size
+
+    if "time" in request.given:
+        return request
+    try:
+        size = requested_size(request.given, cluster.client(_PATIENCE_S).machine(), shared=False)
+    except (SlurmError, ConfigurationError, UnknownName):  # sbatch reports what is wrong
+        return request
+    return replace(request, given={**request.given, "time": format_duration(size.limit_s)})
+
+
 def _check_grace(words: Mapping[str, Any]) -> None:
     """Checks that the grace begins with a signal, or that the job itself needs to know it.
 
@@ -194,6 +225,7 @@ def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int)
         policy_name,
         signal_name,
         slurm_warning_s,
+        too_few_a_day,
     )
     from mirage.agent.model import WAITING_LINKS, ChainSpec
     from mirage.policy.policy_registry import lasting_name
@@ -241,7 +273,7 @@ def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int)
     _check_first_job(spec, request)
     directory = None if os.environ.get("MIRAGE_SSH") else Path(request.submission.directory)
     check_spec(spec, request.given, directory, has_end=has_end, name=words["name"] or "")
-    note(words, *late_signal(spec, request.given))
+    note(words, *late_signal(spec, request.given), *too_few_a_day(spec, request.given, now_s))
     if directory is not None:
         note(words, *check_output_folders(request.given, directory))
     return spec
@@ -382,14 +414,14 @@ def _submitted(
 
     key = words["request_id"]
     if key and (known := chain_of_request(store, key)) is not None:
-        return _known(words, *known)
+        return _known(words, known, store, request, spec)
     taken = {chain.name for chain in store.chains()}
     name, slurm = words["name"] or new_name(words, request, taken), cluster.client()
     try:
         job = create_chain(store, slurm, cluster.home(), request, spec, name, now_s)
     except ConfigurationError:
         if key and (known := chain_of_request(store, key)) is not None:  # another process was faster
-            return _known(words, *known)
+            return _known(words, known, store, request, spec)
         raise
     except KeyboardInterrupt:
         if any(chain.name == name for chain in store.chains()):
@@ -413,12 +445,30 @@ def _submitted(
     return name, job
 
 
-def _known(words: Mapping[str, Any], name: str, job: int) -> tuple[str, int]:
+def _known(
+    words: Mapping[str, Any], chain: Chain, store: SqlStore, request: Request, spec: ChainSpec
+) -> tuple[str, int]:
+    """Returns name and first job of the chain that this request has made before."""
+    from mirage.agent.chain.create import first_job
+    from mirage.agent.chain.edit import differences
+    from mirage.agent.chain.submission import script_of
+
+    job, key = first_job(store, chain), words["request_id"]
     if job == MISSING:
-        click.echo(f"mirage: request {words['request_id']} has made chain {name}; its job is not known yet", err=True)
+        click.echo(f"mirage: request {key} has made chain {chain.name}; its job is not known yet", err=True)
     else:
-        note(words, f"request {words['request_id']} was submitted before")
-    return name, job
+        note(words, f"request {key} was submitted before, as chain {chain.name} ({chain.state.value})")
+    try:
+        new_script = request.script_name if script_of(chain, 1).read_bytes() != request.script else ""
+    except (OSError, StoreError):  # its files are gone
+        new_script = ""
+    found = differences(replace(chain.spec, until_s=spec.until_s), spec, new_script)
+    if words["name"] not in (None, chain.name):
+        found["name"] = chain.name, words["name"]
+    if found:
+        changes = ", ".join(f"{name} {before} (now {after})" for name, (before, after) in found.items())
+        click.echo(f"mirage: warning: request {key} was another one, and nothing was submitted: {changes}", err=True)
+    return chain.name, job
 
 
 def note(words: Mapping[str, Any], *lines: str) -> None:
