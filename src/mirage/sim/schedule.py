@@ -24,6 +24,8 @@ class Schedule:
         end_s: Shape (n,), last end; ``MISSING`` for a job that did not end.
         segments: SEGMENT records in order of their end, injected jobs included.
         nodes: Nodes of the machine.
+        shared: Where jobs share nodes: CPUs and GPUs that each segment holds, shape (segments,), and that the machine
+            has.
     """
 
     table: JobTable
@@ -31,9 +33,10 @@ class Schedule:
     end_s: Ints
     segments: Records
     nodes: int
+    shared: tuple[tuple[Ints, int], ...] = ()
 
     @classmethod
-    def of(cls, table: JobTable, segments: Records, nodes: int) -> Schedule:
+    def of(cls, table: JobTable, segments: Records, nodes: int, shared: tuple[tuple[Ints, int], ...] = ()) -> Schedule:
         """Combine segments into jobs."""
         n = len(table)
         start_s, end_s = np.full(n, np.iinfo(np.int64).max), np.full(n, MISSING)
@@ -42,7 +45,7 @@ class Schedule:
         np.minimum.at(start_s, ours.id, ours.start_s)
         np.maximum.at(end_s, ours.id, ours.end_s)
         start_s[end_s == MISSING] = MISSING
-        return cls(table, start_s, end_s, segments, nodes)
+        return cls(table, start_s, end_s, segments, nodes, shared)
 
     @property
     def wait_s(self) -> Ints:
@@ -77,14 +80,17 @@ class Schedule:
     def metrics(self) -> dict[str, Any]:
         """Counts of started and never started jobs, waits (s), makespan, utilisation, slowdown.
 
-        The makespan begins with the first submission.
+        The makespan begins with the first submission. The utilisation is that of the nodes; where jobs share nodes, of
+        their CPUs or GPUs, whichever are used more.
         """
         waits = self.wait_s
         never = {"never_started": self.never_started}
         if len(waits) == 0:
             return {"jobs": 0, **never, "mean_wait_s": 0.0, "max_wait_s": 0, "makespan_s": 0, "utilisation": 0.0}
         makespan_s = int(self.end_s.max() - self.table.submit_s.min())
-        used = float((self.segments.width * (self.segments.end_s - self.segments.start_s)).sum())
+        held_s = self.segments.end_s - self.segments.start_s
+        kinds = self.shared or ((self.segments.width, self.nodes),)
+        used_s = max(float(held @ held_s) / there for held, there in kinds)
         return {
             "jobs": len(waits),
             **never,
@@ -94,5 +100,5 @@ class Schedule:
             "max_wait_s": int(waits.max()),
             "mean_bounded_slowdown": float(self.bounded_slowdown().mean()),
             "makespan_s": makespan_s,
-            "utilisation": used / (self.nodes * makespan_s) if makespan_s else 0.0,
+            "utilisation": used_s / makespan_s if makespan_s else 0.0,
         }

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, quantity
 from mirage.kernel.record_arrays import Records
 from mirage.policy.contract import Policy
@@ -374,7 +375,22 @@ class Simulation:
 
     def schedule(self) -> Schedule:
         """The schedule of everything that has run so far."""
-        return Schedule.of(self.workload.table, self.segments(), self.cluster.nodes)
+        segments = self.segments()
+        return Schedule.of(self.workload.table, segments, self.cluster.nodes, self._shared(segments))
+
+    def _shared(self, segments: Records) -> tuple[tuple[Ints, int], ...]:
+        """CPUs and GPUs that segments hold, and that all nodes have, where jobs share nodes.
+
+        Unknown GPUs, and those of injected jobs, are not counted.
+        """
+        if not self.cluster.shared_nodes:
+            return ()
+        gpus = np.append(self.workload.jobs.gpus.clip(0), 0)
+        kinds = (
+            (segments.cpus, sum(group.count * group.cpus for group in self.cluster.groups)),
+            (gpus[segments.id.clip(max=len(gpus) - 1)], sum(group.count * group.gpus for group in self.cluster.groups)),
+        )
+        return tuple((segments.width.astype(np.int64) * each, there) for each, there in kinds if there)
 
     def grow(self) -> None:
         """Double the capacity of the arrays that are full."""

@@ -166,7 +166,10 @@ def _per_node(table: JobTable, cluster: Cluster) -> tuple[Ints, Ints]:
     if not cluster.shared_nodes:
         return np.full(n, WHOLE_NODE), np.zeros(n, dtype=np.int64)
     nodes = np.maximum(table.nodes, 1)
-    gpus = np.where(table.gpus >= 0, -(-table.gpus // nodes), WHOLE_NODE)
+    known = table.gpus >= 0
+    if not any(group.gpus for group in cluster.groups):
+        known |= table.cpus >= 0
+    gpus = np.where(known, -(-table.gpus.clip(0) // nodes), WHOLE_NODE)
     cpus = np.where(table.cpus >= 0, -(-table.cpus // nodes), 1)
     return gpus, np.maximum(cpus, 1)
 

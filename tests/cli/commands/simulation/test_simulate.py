@@ -46,6 +46,23 @@ def test_easy_fills_the_hole_and_fcfs_does_not(swf, tmp_path, capsys):
     assert fcfs["mean_wait_s"] == pytest.approx((0 + 90 + 80) / 3)
 
 
+@pytest.mark.parametrize(
+    ("shares", "machine", "end_s", "utilisation"),
+    [
+        ("cpus\n1,0,100,1,24\n2,0,100,1,16", ["--cpus-per-node", "64"], 100, 40 / 64),
+        ("cpus\n1,0,100,2,48\n2,0,100,1,40", ["--cpus-per-node", "64", "-N", "2"], 100, 88 / 128),
+        ("cpus\n1,0,100,1,24\n2,0,100,1,48", ["--cpus-per-node", "64"], 200, (24 + 48) / (2 * 64)),
+        ("gpus\n1,0,100,1,3\n2,0,100,1,2", ["--gpus-per-node", "8"], 100, 5 / 8),
+        ("gpus,cpus\n1,0,100,1,1,48\n2,0,100,1,0,8", ["--gpus-per-node", "8"], 100, 56 / 64),
+        ("cpus\n1,0,100,1,24\n2,0,100,1,16", ["--gpus-per-node", "8"], 200, 1),  # GPUs unknown: whole nodes
+    ],
+)
+def test_where_jobs_share_nodes_their_cpus_or_gpus_are_used(tmp_path, capsys, shares, machine, end_s, utilisation):
+    (tmp_path / "jobs.csv").write_text(f"job_id,submit_s,elapsed_s,nodes,{shares}\n")
+    report = simulated(capsys, str(tmp_path / "jobs.csv"), "-N", "1", *machine)
+    assert (report["makespan_s"], report["utilisation"]) == (end_s, pytest.approx(utilisation))
+
+
 def test_the_report_names_where_it_comes_from(swf, capsys):
     report = simulated(capsys, swf, "--processors", "3", "--discipline", "easy")
     assert {"simulate_cpu_s", "jobs_per_cpu_s", "version", "command"} <= set(report)
