@@ -158,11 +158,12 @@ class JobTable:
         """Seconds run, shape (n,): end minus start, else ``elapsed_s``, else ``MISSING``.
 
         A job that has not ended has no run time yet, and one that never started has none. If the end is before the
-        start, ``elapsed_s`` counts.
+        start, ``elapsed_s`` counts, unless it is 0, as Slurm prints it then.
         """
         known = (self.start_s >= 0) & (self.end_s >= self.start_s)
         run_s = np.where(known, self.end_s - self.start_s, self.elapsed_s)
-        return np.where(self.unfinished | self.never_started, MISSING, run_s)
+        none = (self.end_s >= 0) & (self.end_s < self.start_s) & (self.elapsed_s == 0)
+        return np.where(self.unfinished | self.never_started | none, MISSING, run_s)
 
     @property
     def wait_s(self) -> Ints:

@@ -124,6 +124,13 @@ def test_rows_in_an_odd_order_are_read_and_counted(write, name):
     assert (statistics.wait_s.count, statistics.run_s.count) == (3, 3)
 
 
+@pytest.mark.parametrize(("elapsed", "run_s"), [("00:00:00", -1), ("", -1), ("00:20:00", 1200)])
+def test_the_run_time_of_a_row_that_ends_before_it_starts_is_elapsed_if_that_is_known(tmp_path, elapsed, run_s):
+    times = "2024-01-15T08:00:00|2024-01-15T09:00:00|2024-01-15T08:30:00"
+    (tmp_path / "sacct.txt").write_text(f"JobID|State|Submit|Start|End|Elapsed\n1|COMPLETED|{times}|{elapsed}\n")
+    assert read_trace(tmp_path / "sacct.txt").table.run_s.tolist() == [run_s]
+
+
 def test_equal_instants_are_not_odd(write):
     assert read_trace(write("csv", (5, 5, 5))).report.notes == {}
 

@@ -3,8 +3,8 @@
 The rule is the same for every format. A row is rejected if an instant is before 1970 or after 2099, if a duration is
 negative or longer than that span, or if a count is negative (−1 is an unknown one). A row that ends before it starts,
 or starts before it was submitted, is counted but remains: clocks of two machines differ, and a requeued job gets a new
-submission time. Its run time, or its wait, is left out of all statistics (see ``JobTable.run_s`` and
-``JobTable.wait_s``). If more than a tenth of the rows with a limit ran clearly beyond it, these are counted, too.
+submission time. Its run time without ``Elapsed``, or its wait, is left out of all statistics (see ``JobTable.run_s``
+and ``JobTable.wait_s``). If more than a tenth of the rows with a limit ran clearly beyond it, these are counted, too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mirage.slurm_words.timestamps import LATEST_S
 from mirage.trace.formats.read_report import ReadTally
 from mirage.trace.table import JobTable
 
-ENDS_FIRST = "row that ends before it starts (run time unknown)"
+ENDS_FIRST = "row that ends before it starts (run time unknown without Elapsed)"
 STARTS_FIRST = "row that starts before its submission (wait unknown)"
 RUNS_ON = "row with a run time beyond its time limit; is the limit in another unit?"
 
