@@ -127,7 +127,7 @@ def _read_mirage_log(r: TraceReading) -> JobTable:
 
 
 def _read_parquet(r: TraceReading) -> JobTable:
-    return read_parquet(r.data, r.tally)
+    return read_parquet(r.data, r.tally, r.clock, zone_configured=r.timezone != DEFAULT_ZONE)
 
 
 def _read_pbs(r: TraceReading) -> JobTable:
@@ -207,7 +207,8 @@ def read_trace(
         path: The file; ``-`` is standard input.
         format: One of ``known_formats()``; detected from the content by default.
         on_error: ``strict`` stops at the first bad line, ``skip`` counts and reports bad lines.
-        timezone: Zone of times without a zone (``mirage-log``, ``sacct``, ``columns``), such as ``America/Chicago``.
+        timezone: Zone of times without a zone (``mirage-log``, ``parquet``, ``sacct``, ``columns``), such as
+            ``America/Chicago``.
         fields: The field list of a ``sacct`` text without a header.
         delimiter: Separator between the cells of a ``sacct`` text (``sacct --delimiter``), by default a bar; or of a
             CSV with mapped columns, by default detected in its first row.

@@ -11,6 +11,7 @@ from mirage.duration import UNLIMITED_S
 from mirage.errors import ConfigurationError, TraceError
 from mirage.job_state import MISSING, JobState
 from mirage.trace.formats.job_table_csv import csv_bytes
+from mirage.trace.formats.mapped_csv import LOCAL_TIME
 from mirage.trace.formats.parquet import parquet_bytes
 from mirage.trace.formats.swf import swf_bytes
 from mirage.trace.read_trace import read_trace
@@ -113,3 +114,21 @@ def test_durations_and_times_of_parquet_are_read_in_seconds(tmp_path: Path) -> N
     parquet.write_table(arrow.table(columns), tmp_path / "jobs.parquet")
     table = read_trace(tmp_path / "jobs.parquet").table
     assert (table.submit_s[0], table.elapsed_s[0], table.limit_s[0]) == (1_700_000_000, 3_600, 7_200)
+
+
+@pytest.mark.parametrize(
+    ("timezone", "submit_s", "notes"),
+    [("Europe/Berlin", [1_700_000_000 - 3_600, 1_720_000_000 - 7_200, -1], {}), ("UTC", None, {LOCAL_TIME: 2})],
+)
+def test_times_of_parquet_without_a_zone_are_in_the_configured_one(
+    tmp_path: Path, timezone: str, submit_s: list[int] | None, notes: dict[str, int]
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the extra parquet is not installed")
+    arrow = pytest.importorskip("pyarrow")
+    local = arrow.array([1_700_000_000_000_000, 1_720_000_000_900_000, None], arrow.timestamp("us"))
+    zoned = arrow.array([0, 5, 7], arrow.timestamp("s", "UTC"))
+    parquet.write_table(arrow.table({"job_id": ["1", "2", "3"], "submit_s": local, "start_s": zoned}), tmp_path / "t")
+    trace = read_trace(tmp_path / "t", timezone=timezone)
+    assert trace.table.submit_s.tolist() == (submit_s or [1_700_000_000, 1_720_000_000, -1])
+    assert trace.table.start_s.tolist() == [0, 5, 7]
+    assert {what: count for what, count in trace.report.notes.items() if what == LOCAL_TIME} == notes

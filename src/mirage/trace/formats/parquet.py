@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.errors import ConfigurationError, LineError, TraceError, UnknownName
 from mirage.extras import install
 from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state
+from mirage.slurm_words.timestamps import LATEST_S, LocalClock
 from mirage.slurm_words.unicode import valid_unicode
 from mirage.trace.formats.job_table_csv import COLUMNS
+from mirage.trace.formats.mapped_csv import LOCAL_TIME
 from mirage.trace.formats.plausible_times import without_impossible_times
 from mirage.trace.formats.read_report import ReadTally
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable, Labels
@@ -32,12 +35,14 @@ def _pyarrow(module: str) -> Any:
         raise ConfigurationError(f"Parquet needs pyarrow, which is not installed; run: {install('parquet')}") from error
 
 
-def read_parquet(data: bytes, tally: ReadTally) -> JobTable:
+def read_parquet(data: bytes, tally: ReadTally, clock: LocalClock, *, zone_configured: bool) -> JobTable:
     """Reads the table in a Parquet file; error messages give rows (from 1) instead of lines.
 
     Args:
         data: The file.
         tally: Receives the counts.
+        clock: Reads times without a zone.
+        zone_configured: Whether the zone of such times was configured; otherwise they are noted.
 
     Raises:
         TraceError: The file is damaged, a column is unknown or of the wrong type, or a job has no ``job_id``.
@@ -62,6 +67,11 @@ def read_parquet(data: bytes, tally: ReadTally) -> JobTable:
         raise TraceError(f"{tally.path}:1: not a Parquet file that can be read: {error}") from error
     tally.lines += content.num_rows
     columns = {name: _column(content.column(name), name, tally) for name in names}
+    for name in names:
+        if arrow.types.is_timestamp(kind := content.schema.field(name).type) and kind.tz is None:
+            columns[name], count = _in_zone(columns[name], clock)
+            if count and not zone_configured:
+                tally.notes[LOCAL_TIME] += count
     table = JobTable.build(columns.pop("job_id"), **columns)
     named = np.asarray(table.job_id != "")
     for row in np.flatnonzero(~named).tolist():
@@ -95,6 +105,15 @@ def _column(column: Any, name: str, tally: ReadTally) -> Any:
     if "" not in names:
         return Labels(codes, names)
     return Labels.of([names[code] if code >= 0 else None for code in codes.tolist()])
+
+
+def _in_zone(local_s: Ints, clock: LocalClock) -> tuple[Ints, int]:
+    """Returns the instants of local times, given as if in UTC, and their number."""
+    known = (local_s >= 0) & (local_s <= LATEST_S)
+    texts = np.datetime_as_string(local_s[known].astype("datetime64[s]")).tolist()
+    found = local_s.copy()
+    found[known] = [clock.seconds(text) for text in texts]
+    return found, len(texts)
 
 
 def parquet_bytes(table: JobTable) -> bytes:
