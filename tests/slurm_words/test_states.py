@@ -32,6 +32,7 @@ def test_a_state_of_the_queue(word: str, state: JobState) -> None:
         ("CANCELLED by 123", JobState.CANCELLED, True),
         ("CANCELLED+", JobState.CANCELLED, True),
         ("node_fail", JobState.NODE_FAIL, True),
+        ("RESIZING", JobState.RUNNING, True),
         ("", JobState.UNKNOWN, True),
         ("  ", JobState.UNKNOWN, True),
         ("ON_FIRE", JobState.UNKNOWN, False),

@@ -19,7 +19,8 @@ HOLDS_NODES = frozenset({"COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", 
 WAITS = frozenset({"REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
 """States that squeue shows for requeued jobs."""
 
-_BY_NAME = {state.name: state for state in JobState}
+_BY_NAME = {state.name: state for state in JobState} | {"RESIZING": JobState.RUNNING}
+"""Accounting ends a row in RESIZING where a running job gets another size, and continues in a new row."""
 
 
 def job_state(text: str) -> JobState:

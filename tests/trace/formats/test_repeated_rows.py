@@ -11,8 +11,9 @@ import pytest
 
 from mirage.job_state import MISSING, JobState
 from mirage.trace.formats import repeated_rows
+from mirage.trace.formats.plausible_times import STARTS_FIRST
 from mirage.trace.formats.read_report import ReadTally
-from mirage.trace.formats.repeated_rows import without_repeats
+from mirage.trace.formats.repeated_rows import EARLIER, RESIZED, without_repeats
 from mirage.trace.read_trace import Trace, read_trace
 from mirage.trace.table import JobTable
 from mirage.trace.write_trace import write_trace
@@ -97,6 +98,21 @@ def test_a_row_from_before_the_start_is_the_same_job(read: Callable[..., Trace])
     assert newest_first.table.state.tolist() == [JobState.COMPLETED]
     requeued = read(sacct("4", "08:00:00", "08:00:00", "08:30:00", "11:00:00", "NODE_FAIL"), waiting)
     assert requeued.table.state.tolist() == [JobState.NODE_FAIL, JobState.PENDING]
+
+
+def test_a_job_that_was_resized_twice_is_one_job_of_its_first_size(read: Callable[..., Trace]) -> None:
+    trace = read(
+        sacct("1", "08:00:00", "08:00:05", "09:00:00", "10:00:00", "RESIZING", nodes=5),
+        sacct("2", "08:30:00", "08:30:00", "09:00:00", "09:30:00", "COMPLETED", nodes=2),
+        sacct("1", "10:00:00", "10:00:00", "09:00:00", "10:20:00", "RESIZING", nodes=3),
+        sacct("1", "10:20:00", "10:20:00", "09:00:00", "11:00:00", "TIMEOUT", nodes=1),
+        sacct("3", "09:00:01", "09:00:01", "09:00:00", "11:00:00", "COMPLETED", nodes=4),
+    )
+    jobs = trace.table
+    assert (jobs.job_id.tolist(), jobs.nodes.tolist()) == (["2", "1", "3"], [2, 5, 4])
+    assert (jobs.wait_s.tolist(), jobs.run_s.tolist()) == ([1800, 3600, -1], [1800, 7200, 7200])
+    assert jobs.state.tolist() == [JobState.COMPLETED, JobState.TIMEOUT, JobState.COMPLETED]
+    assert trace.report.notes == {RESIZED: 2, EARLIER: 2, STARTS_FIRST: 1}
 
 
 def test_each_attempt_waits_from_its_eligible(read: Callable[..., Trace]) -> None:

@@ -22,9 +22,36 @@ EARLIER = "earlier row of a job that is also in the trace with another end or st
 ATTEMPT = "row that repeats a job id (a further attempt of the same job)"
 ITS_OWN_WAIT = "further attempt with the submission of the first (it waits from its Eligible, or the end before it)"
 
+RESIZED = "further row of a resized job (read with the submission and the size of the first)"
+
 _UNKNOWN_IDS = ("", str(MISSING))
 _MAY_BE_REQUEUED = (JobState.UNKNOWN, JobState.NODE_FAIL, JobState.PREEMPTED, JobState.BOOT_FAIL, JobState.REQUEUED)
+_OF_FIRST = ("submit_s", "eligible_s", "nodes", "gpus", "cpus", "memory_mib")
 _COLUMNS = (*INT_COLUMNS, *LABEL_COLUMNS)
+
+
+def with_first_sizes(table: JobTable, tally: ReadTally) -> JobTable:
+    """Returns the table with equal submissions and sizes in all rows of a resized job.
+
+    They are those of its first row. When a running job gets another size, Slurm begins a new row with the same start,
+    and with the time of the change as its submission.
+
+    Args:
+        table: The rows that were read.
+        tally: Receives the number of other rows.
+    """
+    late = (table.start_s >= 0) & (table.submit_s > table.start_s)
+    if not late.any():
+        return table
+    alike = np.flatnonzero(np.isin(table.start_s, table.start_s[late])).tolist()
+    key = {row: (str(table.job_id[row]), int(table.start_s[row])) for row in alike}
+    first = {key[row]: row for row in reversed(alike) if not late[row] and key[row][0] not in _UNKNOWN_IDS}
+    other = [row for row in alike if late[row] and key[row] in first]
+    tally.notes.update([RESIZED] * len(other))
+    columns = {name: getattr(table, name).copy() for name in _OF_FIRST}
+    for column in columns.values():
+        column[other] = column[[first[key[row]] for row in other]]
+    return table.with_columns(**columns)
 
 
 def without_repeats(table: JobTable, tally: ReadTally) -> JobTable:

@@ -11,6 +11,7 @@ import numpy as np
 from mirage.job_state import MISSING, JobState
 from mirage.trace.formats.plausible_times import without_impossible_times
 from mirage.trace.formats.read_report import ReadTally
+from mirage.trace.formats.repeated_rows import with_first_sizes
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable, Labels
 
 
@@ -64,7 +65,7 @@ class TableBuilder:
         """
         named = zip(self._names, self._columns)
         columns = {name: column.labels() if name in LABEL_COLUMNS else column for name, column in named}
-        return without_impossible_times(JobTable.build(**columns), self.lines, tally)
+        return without_impossible_times(with_first_sizes(JobTable.build(**columns), tally), self.lines, tally)
 
 
 class _LabelColumn:
