@@ -4,6 +4,7 @@ import pytest
 from mirage.duration import UNLIMITED_S
 from mirage.errors import TraceError
 from mirage.job_state import MISSING, JobState
+from mirage.trace.formats.sacct_text import NOT_ENDED
 from mirage.trace.read_trace import read_trace
 
 HEADER = "JobID|JobName|User|State|Submit|Start|End|Elapsed|Timelimit|NNodes|NCPUS|AllocTRES|NodeList"
@@ -145,6 +146,14 @@ def test_a_job_over_the_hour_of_summer_time_has_its_run_time(read, day, start, e
     assert (str(found), int(trace.table.run_s[0])) == times
     expected = {} if zone == "Europe/Berlin" and times[1] in (10_200, 2400, 13_500) else {OVER_THE_HOUR: 1}
     assert trace.report.notes == expected
+
+
+@pytest.mark.parametrize(("end", "notes"), [("", {NOT_ENDED: 1}), ("\n", {}), ("\r\n", {})])
+def test_a_last_line_without_its_end_is_noted(tmp_path, end, notes):
+    (tmp_path / "t").write_bytes(f"JobID|NNodes|Elapsed\n1|2|01:00:00{end}".encode())
+    trace = read_trace(tmp_path / "t")
+    assert trace.table.elapsed_s.tolist() == [3600]
+    assert trace.report.notes == notes
 
 
 def test_a_separator_in_a_name_is_restored(read):

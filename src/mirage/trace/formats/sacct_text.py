@@ -29,6 +29,7 @@ XDMOD_FIELDS = (
 
 _REJOINED = "row with {} inside a field, put together again"
 _CONTINUED = "row with line ends inside a field, put together again"
+NOT_ENDED = "last line without a line end (sacct writes one; is the file cut short?)"
 IDENTIFIERS = frozenset({"jobid", "jobidraw"})
 
 
@@ -57,6 +58,7 @@ def read_sacct(
             lines.push_back([first])
         tally.header += header.is_line
         _read_rows(lines, header, tally, clock, rows)
+        tally.notes.update([NOT_ENDED] * (not data.endswith(b"\n")))
     return rows.table(tally)
 
 
