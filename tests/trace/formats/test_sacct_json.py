@@ -7,6 +7,7 @@ import pytest
 from mirage.duration import UNLIMITED_S
 from mirage.errors import TraceError
 from mirage.job_state import MISSING, JobState
+from mirage.trace.formats.sacct_row import UNSPLIT_ARRAY
 from mirage.trace.read_trace import read_trace
 from mirage.trace.table import INT_COLUMNS, JobTable
 
@@ -44,13 +45,14 @@ def read(tmp_path):
 
 
 def test_identifiers(read):
-    table = read(
+    trace = read(
         job(),
         job(array={"job_id": 9, "task_id": wrapped(3), "task": ""}),
         job(array={"job_id": 9, "task_id": None, "task": "1-3"}),
         job(het={"job_id": 8, "job_offset": wrapped(1)}),
-    ).table
-    assert table.job_id.tolist() == ["12", "9_3", "9_[1-3]", "8+1"]
+    )
+    assert trace.table.job_id.tolist() == ["12", "9_3", "9_[1-3]", "8+1"]
+    assert trace.report.notes == {UNSPLIT_ARRAY: 1}
 
 
 def test_states_and_times(read):

@@ -4,6 +4,7 @@ import pytest
 from mirage.duration import UNLIMITED_S
 from mirage.errors import TraceError
 from mirage.job_state import MISSING, JobState
+from mirage.trace.formats.sacct_row import UNSPLIT_ARRAY
 from mirage.trace.formats.sacct_text import NOT_ENDED
 from mirage.trace.read_trace import read_trace
 
@@ -57,11 +58,12 @@ def test_a_row(read):
 
 
 def test_identifiers_and_steps(read):
-    jobs = ["123", "123_4", "123_[1-3]", "123_[1,5%2]", "123+0", "123_7+1"]
+    jobs = ["123", "123_4", "123_[1-3]", "123_[1,5%2]", "123_[8]", "123_[9%2]", "123+0", "123_7+1"]
     steps = ["123.batch", "123.extern", "123.0", "123_4.batch", "123+0.0", "123_[1-3].0"]
     trace = read(*(row(job) for job in jobs + steps))
     assert trace.table.job_id.tolist() == jobs
     assert trace.report.steps == len(steps)
+    assert trace.report.notes == {UNSPLIT_ARRAY: 2}
 
 
 @pytest.mark.parametrize(
@@ -252,7 +254,7 @@ def test_bytes_that_are_not_utf8_do_not_cost_the_row(tmp_path):
         ("sacct-fixtures/xdmod/phillips.log.gz", 4285, 0, {"pending": 239}),
         ("sacct-fixtures/xdmod/pozidriv.log.gz", 11704, 0, {"pending": 419}),
         ("sacct-fixtures/xdmod/unit/accounting-logs.log", 4, 0, {}),
-        ("sacct-fixtures/xdmod/unit/accounting-logs-with-job-arrays.log", 6, 0, {}),
+        ("sacct-fixtures/xdmod/unit/accounting-logs-with-job-arrays.log", 6, 0, {"array": 5}),
         ("sacct-fixtures/xdmod/unit/unknown-job-state.log", 2, 0, {"state": 2}),
         ("sacct-fixtures/xdmod/unit/non-ended-job-state.log", 2, 0, {}),
         ("sacct-fixtures/xdmod/unit/utf8-multibyte-chars.log", 1, 0, {}),

@@ -19,6 +19,7 @@ from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state, 
 from mirage.slurm_words.unicode import valid_unicode
 from mirage.trace.formats.decompress import decode
 from mirage.trace.formats.read_report import ReadTally
+from mirage.trace.formats.sacct_row import UNSPLIT_ARRAY, names_tasks
 from mirage.trace.formats.table_builder import JobRecord, TableBuilder
 from mirage.trace.table import JobTable
 
@@ -100,11 +101,13 @@ def _record(job: Any, tally: ReadTally) -> JobRecord:
     )
     elapsed_s = _number(time.get("elapsed"))
     hosts = _text(job.get("nodes"))
+    if names_tasks(job_id := _identifier(job)):
+        tally.notes[UNSPLIT_ARRAY] += 1
     start_s, end_s = true_lifetime_s(state, start_s, end_s, elapsed_s, hosts, tally.notes)
     nodes, cpus = _nodes(job, hosts), _cpus(job)
     limit_min = UNLIMITED_S if time.get("limit", 0) is None else _number(time.get("limit"), infinite=UNLIMITED_S)
     return JobRecord(
-        job_id=_identifier(job),
+        job_id=job_id,
         submit_s=submit_s,
         eligible_s=eligible_s,
         start_s=start_s,

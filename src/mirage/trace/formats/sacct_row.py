@@ -20,7 +20,13 @@ from mirage.trace.formats.table_builder import JobRecord
 
 HOSTS_DIFFER = "row whose node list and NNodes differ (NNodes kept)"
 OVER_THE_HOUR = "job over the hour in which summer time begins or ends (its run time is Elapsed)"
+UNSPLIT_ARRAY = "array of several tasks that is not yet split (read as one job)"
 BAD_HOSTLIST = "row with a node list that cannot be read"
+
+
+def names_tasks(job_id: str) -> bool:
+    """Whether an identifier is that of several tasks of an array: ``123_[1-3]``."""
+    return "[" in job_id and not {",", "-"}.isdisjoint(job_id)
 
 
 class RowParser:
@@ -75,9 +81,11 @@ class RowParser:
             self._notes[OVER_THE_HOUR] += 1
         if not is_known_state(self._text(cells, "state")):
             self._notes[UNHEARD_STATE] += 1
+        if names_tasks(job_id := cells[self.id_column].strip()):
+            self._notes[UNSPLIT_ARRAY] += 1
         nodes, cpus = self._nodes(cells), self._cpus(cells)
         return JobRecord(
-            job_id=cells[self.id_column].strip(),
+            job_id=job_id,
             submit_s=submit_s,
             eligible_s=eligible_s,
             start_s=start_s,
