@@ -139,6 +139,21 @@ def test_convert_scales_nodes(sacct, tmp_path, capsys):
         assert "76/4360" in capsys.readouterr().err
 
 
+def test_convert_reports_jobs_that_cannot_be_scaled_down(tmp_path, capsys):
+    path, out = tmp_path / "jobs.csv", str(tmp_path / "small.csv")
+    path.write_text("job_id,nodes,elapsed_s\n1,1,60\n2,3,20\n3,40,30\n")  # 1,320 node-seconds: 132, and 60 + 20 + 120
+    assert main(["trace", "convert", str(path), out, "--scale-nodes", "0.1"]) == 0
+    load = "; all jobs together need 1.52 times the scaled node-hours"
+    assert capsys.readouterr().err.startswith(
+        f"mirage: 2 jobs of {path} below one node after scaling, raised to one node{load}\n"
+    )
+    path.write_text("job_id,nodes\n1,1\n2,30\n")
+    assert main(["trace", "convert", str(path), out, "--scale-nodes", "0.1"]) == 0
+    assert capsys.readouterr().err.startswith(
+        f"mirage: 1 job of {path} below one node after scaling, raised to one node\n"
+    )
+
+
 @pytest.mark.parametrize(("given", "delimiter"), [(";", ";"), (r"\t", "\t"), ("@@", "@@")])
 def test_the_delimiter_of_sacct(tmp_path, capsys, given, delimiter):
     path = tmp_path / "sacct.txt"

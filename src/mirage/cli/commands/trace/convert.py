@@ -12,6 +12,7 @@ from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
 from mirage.errors import quantity
 from mirage.trace.scale import scaled_nodes
+from mirage.trace.table import JobTable
 from mirage.trace.write_trace import format_to_write, write_trace
 
 
@@ -51,7 +52,8 @@ def _factor(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     "--scale-nodes",
     metavar="X",
     callback=_factor,
-    help="Multiply the nodes of every job by X, such as 76/4360, for a replay on a cluster of another size.",
+    help="Multiply the nodes of every job by X, such as 76/4360, for a replay on a cluster of another size. A job has "
+    "at least one node.",
 )
 @trace_options
 def convert(trace: str, out: str, to: str | None, scale_nodes: Fraction | None, reading: TraceOptions) -> None:
@@ -64,6 +66,19 @@ def convert(trace: str, out: str, to: str | None, scale_nodes: Fraction | None, 
     format_to_write(out, to)
     table = read_named_trace(trace, reading).table
     if scale_nodes is not None:
-        table = scaled_nodes(table, scale_nodes)
+        whole, table = table, scaled_nodes(table, scale_nodes)
+        _report_raised(trace, whole, table, scale_nodes)
     write_trace(table, out, to)
     click.echo(f"mirage: {quantity(len(table), 'job')} written to {out}", err=True)
+
+
+def _report_raised(trace: str, whole: JobTable, scaled: JobTable, factor: Fraction) -> None:
+    """Reports jobs that have one node because they cannot have less, and the added load."""
+    raised = int(((whole.nodes > 0) & (whole.nodes * float(factor) < 1)).sum())
+    if not raised:
+        return
+    held, scaled_held = (float(table.nodes.clip(0) @ table.run_s.clip(0)) for table in (whole, scaled))
+    load = f"; all jobs together need {scaled_held / (held * factor):.3g} times the scaled node-hours" if held else ""
+    click.echo(
+        f"mirage: {quantity(raised, 'job')} of {trace} below one node after scaling, raised to one node{load}", err=True
+    )
