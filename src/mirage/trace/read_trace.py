@@ -311,7 +311,7 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
 def _hint(lines: Sequence[str], cells: Sequence[str]) -> str:
     """What to do with text of an unknown format, by its lines and the cells of the first."""
     if lines and _SACCT_HEADER.search(lines[0]):
-        return "if sacct wrote it, name the delimiter that was used"
+        return "if sacct wrote it, name the delimiter that was used (--delimiter)"
     if len(cells) > 1:
         return "if sacct wrote it, it needs the field JobID; if it has no header, list its fields with --fields"
     return "name one, make the file with sacct -P or sacct --json, or map the columns of a CSV (--columns)"

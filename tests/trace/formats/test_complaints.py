@@ -172,8 +172,8 @@ def test_fields_without_a_job_s_number(tmp_path: Path) -> None:
             "hello",
             "name one, make the file with sacct -P or sacct --json, or map the columns of a CSV (--columns)",
         ),
-        ("JobID;State\n1;FAILED\n", "if sacct wrote it, name the delimiter that was used"),
-        ("JobID\tState\n1\tFAILED\n", "if sacct wrote it, name the delimiter that was used"),
+        ("JobID;State\n1;FAILED\n", "if sacct wrote it, name the delimiter that was used (--delimiter)"),
+        ("JobID\tState\n1\tFAILED\n", "if sacct wrote it, name the delimiter that was used (--delimiter)"),
         (
             "User|State\nann|FAILED\n",
             "if sacct wrote it, it needs the field JobID; if it has no header, list its fields with --fields",

@@ -164,6 +164,15 @@ def test_a_separator_in_a_name_is_restored(read):
     assert trace.report.steps == 1
 
 
+def test_cells_in_quotes_are_read_where_the_delimiter_is_a_comma(read):
+    header = "JobID,JobName,AllocTRES,NNodes"
+    rows = ['1,train,"cpu=32,gres/gpu=4,node=1",1', '2,"a ""b"", c","cpu=8,node=2",2', '3,"d",,3', "4,e,cpu=9,node=4,4"]
+    table = read(*rows, header=header, delimiter=",").table
+    assert table.name.values() == ["train", 'a "b", c', '"d"', "e"], "sacct itself never quotes"
+    assert (table.gpus.tolist(), table.cpus.tolist()) == ([4, 0, -1, 0], [32, 8, -1, 9])
+    assert table.nodes.tolist() == [1, 2, 3, 4]
+
+
 def test_a_separator_in_the_last_field_is_restored(read):
     table = read("5|2024-01-15T08:00:00|COMPLETED|x|y|", header="JobID|Submit|State|JobName").table
     assert table.name.values() == ["x|y|"]

@@ -7,8 +7,10 @@ yet split (``123_[1-3]``) is one row, as in Slurm. Steps are counted and left ou
 
 from __future__ import annotations
 
+import csv
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mirage.errors import LineError, TraceError, quantity, shortened, shown
@@ -190,6 +192,12 @@ class _RowForm:
         cells = line.split(self._delimiter)
         if not cells[-1] and (self._trails or len(cells) == self._width + 1):
             cells.pop()
+        if (
+            self._delimiter == "," and len(cells) > self._width and '"' in line
+        ):  # saved again by a spreadsheet or script
+            with suppress(csv.Error):
+                quoted = next(csv.reader([line]))
+                cells = quoted if len(quoted) == self._width else cells
         return cells
 
     def _begins_row(self, line: str) -> bool:
