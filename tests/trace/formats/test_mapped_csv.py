@@ -181,6 +181,8 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path)
         "jobs.csv:2: for submit_s: unknown column of the file 'submited'. Did you mean 'submitted'? "
         "Known: began, how, id, more, n, over, submitted, timelimit, uid."
     )
+    with pytest.raises(TraceError, match=r"uid\. For the value 1 in every row, write nodes==1$"):
+        read([["# note"], *ROWS], tmp_path, "submit_s=submitted,nodes=1")
     with pytest.raises(TraceError, match="2 columns are called 'n'; rename all but one"):
         read([["n", "n"], ["1", "2"]], tmp_path, "nodes=n")
     with pytest.raises(TraceError, match="no row has the names of the columns"):

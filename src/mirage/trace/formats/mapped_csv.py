@@ -151,7 +151,8 @@ def _located(
     for target, source in columns.sources.items():
         column, unit = _as_named(source, names)
         if column and column not in names:
-            raise TraceError(f"{where}: for {target}: {UnknownName('column of the file', column, names)}")
+            constant = f" For the value {column} in every row, write {target}=={column}" if column.isdecimal() else ""
+            raise TraceError(f"{where}: for {target}: {UnknownName('column of the file', column, names)}{constant}")
         if names.count(column) > 1:
             raise TraceError(f"{where}: {names.count(column)} columns are called {column!r}; rename all but one")
         place = names.index(column) if column else -1
