@@ -96,7 +96,11 @@ def test_swf_numbers_names_around_those_that_are_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("job_id,colour\n1,red\n", r"t\.csv:1: unknown column 'colour'"),
+        ("job_id,colour\n1,red\n", r"t\.csv:1: unknown column 'colour'.* user\. Map the columns with --columns$"),
+        (
+            "job_id,run_s\n1,9\n",
+            r"unknown column 'run_s'.* user\. If it is a workload of mirage schedule, read it with -",
+        ),
         ("job_id,job_id\n1,2\n", r"t\.csv:1: the columns are"),
         ('job_id,name\n1,"a\nb"\n2,x,y\n', r"t\.csv:4: wrong number of fields: 3 instead of 2"),
         ("job_id,nodes\n1,many\n", r"t\.csv:2: not a value of its column: nodes is 'many'"),

@@ -30,6 +30,11 @@ from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
 
 COLUMNS = ("job_id", *INT_COLUMNS, *LABEL_COLUMNS)
 
+_GANGS = (
+    "If it is a workload of mirage schedule, read it with --columns "
+    "job_id=job_id,submit_s=submit_s,elapsed_s=run_s,gpus=gpus,nodes==1"
+)
+
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _PROGRESS_LINES = 8192
 _STATES = {state.name: int(state) for state in JobState}
@@ -215,7 +220,8 @@ def csv_records(text: str, tally: ReadTally, delimiter: str = ",", first: int = 
 def _check_columns(names: Sequence[str], tally: ReadTally) -> None:
     for name in names:
         if name not in COLUMNS:
-            raise TraceError(f"{tally.path}:1: {UnknownName('column', name, COLUMNS)}")
+            remedy = _GANGS if name == "run_s" else "Map the columns with --columns"
+            raise TraceError(f"{tally.path}:1: {UnknownName('column', name, COLUMNS)} {remedy}")
     if "job_id" not in names or len(set(names)) < len(names):
         raise TraceError(f"{tally.path}:1: the columns are {', '.join(names)}; each once, and job_id among them")
 
