@@ -32,6 +32,8 @@ def test_a_state_of_the_queue(word: str, state: JobState) -> None:
         ("CANCELLED by 123", JobState.CANCELLED, True),
         ("CANCELLED+", JobState.CANCELLED, True),
         ("node_fail", JobState.NODE_FAIL, True),
+        ("OUT_OF_ME+", JobState.OUT_OF_MEMORY, True),
+        ("RE+", JobState.UNKNOWN, False),
         ("RESIZING", JobState.RUNNING, True),
         ("", JobState.UNKNOWN, True),
         ("  ", JobState.UNKNOWN, True),

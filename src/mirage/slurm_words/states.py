@@ -24,9 +24,15 @@ _BY_NAME = {state.name: state for state in JobState} | {"RESIZING": JobState.RUN
 
 
 def job_state(text: str) -> JobState:
-    """The state of a word; ``CANCELLED by 123`` is ``CANCELLED``, an unknown word ``UNKNOWN``."""
-    words = text.split(maxsplit=1)
-    return _BY_NAME.get(words[0].rstrip("+").upper(), JobState.UNKNOWN) if words else JobState.UNKNOWN
+    """The state of a word; ``CANCELLED by 123`` is ``CANCELLED``, an unknown word ``UNKNOWN``.
+
+    A plus ends a word that sacct has cut: ``OUT_OF_ME+``.
+    """
+    word = text.upper().split(maxsplit=1)[0] if text.strip() else ""
+    if (state := _BY_NAME.get(word)) is not None:
+        return state
+    cut = [state for name, state in _BY_NAME.items() if word.endswith("+") and name.startswith(word[:-1])]
+    return cut[0] if len(cut) == 1 else JobState.UNKNOWN
 
 
 def is_known_state(text: str) -> bool:
