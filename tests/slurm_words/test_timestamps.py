@@ -33,6 +33,8 @@ def test_no_time(text):
 def test_an_unknown_zone_names_itself():
     with pytest.raises(ConfigurationError, match="Texas/Austin"):
         LocalClock("Texas/Austin")
+    with pytest.raises(ConfigurationError, match="'europe/berlin'; use a name such as Europe/Berlin"):
+        LocalClock("europe/berlin")
 
 
 @given(st.lists(st.datetimes(datetime(1980, 1, 1), datetime(2060, 1, 1)), max_size=20))

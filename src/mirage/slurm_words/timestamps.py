@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import time
 from datetime import datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from difflib import get_close_matches
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S, WEEK_S
 from mirage.errors import ConfigurationError, LineError, shown
@@ -44,8 +45,9 @@ class LocalClock:
         try:
             self._zone = ZoneInfo(timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            near = get_close_matches(timezone, available_timezones(), n=1) or ["UTC or America/Chicago"]
             raise ConfigurationError(
-                f"there is no time zone {shown(timezone)}; use a name such as UTC or America/Chicago"
+                f"there is no time zone {shown(timezone)}; use a name such as {near[0]}"
             ) from error
         self._minutes: dict[str, int] = {}
 
