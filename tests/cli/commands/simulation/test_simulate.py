@@ -95,7 +95,7 @@ def test_human_output(swf, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "8")  # of a terminal: in a pipe no cell is cut
     assert main(["simulate", swf, "--processors", "3", "--discipline", "easy"]) == 0
     out = capsys.readouterr().out
-    assert "easy on 3 nodes" in out
+    assert "easy on 3 processors, settings" in out
     assert "00:01:30" in out
 
 
@@ -126,8 +126,8 @@ def test_jobs_that_wait_indefinitely_and_for_less_than_declared_are_reported(tmp
     assert (report["jobs"], report["never_started"], report["dependencies_dropped"]) == (2, 2, 1)
     assert main(["simulate", str(trace), "--nodes", "4", "--discipline", "easy"]) == 0
     err = capsys.readouterr().err
-    assert "1 jobs wait for less than in the trace: for one other job at most, by after, afterany or afterok" in err
-    assert "2 jobs never started: they depend on jobs that never start, need nodes that never become available" in err
+    assert "the dependencies of 1 job count in part: on one other job at most, by after, afterany or afterok" in err
+    assert "2 jobs without a start: a dependency on jobs that never start, nodes that never become available" in err
 
 
 def test_a_trace_without_a_job_to_simulate_is_an_error(tmp_path, capsys):

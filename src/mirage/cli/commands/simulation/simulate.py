@@ -56,7 +56,8 @@ if TYPE_CHECKING:
     type=Duration(limited=True),
     metavar="TIME",
     help="Let users answer to their jobs: a job submitted within TIME after a start or an end is submitted as long "
-    "after the simulated one. 0: submit at the recorded times.  [default: that of --cluster, else 0]",
+    "after the simulated one. A bare number counts minutes. 0: submit at the recorded times.  [default: that of "
+    "--cluster, else 0]",
 )
 @click.option("-o", "--out", metavar="FILE", help="Write the schedule: CSV with id, submit, start, end.")
 @json_output
@@ -108,7 +109,7 @@ def simulate(
     if as_json:
         click.echo(json.dumps(report | _provenance(trace, discipline, simulated), indent=2))
     else:
-        _print(report, discipline, simulated)
+        _print(report, discipline, simulated, "node" if machine.processors is None else "processor")
 
 
 def _answering(jobs: Workload, think_s: int | None, of_file_s: int, trace: str) -> tuple[Workload, dict[str, Any]]:
@@ -183,7 +184,7 @@ def _as_csv(schedule: Schedule, origin_s: int) -> str:
     return text.getvalue()
 
 
-def _print(report: dict[str, Any], discipline: str, machine: SimulatedMachine) -> None:
+def _print(report: dict[str, Any], discipline: str, machine: SimulatedMachine, noun: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -205,7 +206,7 @@ def _print(report: dict[str, Any], discipline: str, machine: SimulatedMachine) -
     table.add_row("bounded slowdown", f"{report.get('mean_bounded_slowdown', 0):,.1f}")
     table.add_row("jobs per CPU second", f"{report['jobs_per_cpu_s']:,.0f}")
     console = plain_console()
-    where = f" on {quantity(machine.cluster.nodes, 'node')}, settings {machine.source}"
+    where = f" on {quantity(machine.cluster.nodes, noun)}, settings {machine.source}"
     console.print(Text.assemble((discipline, "bold"), where), soft_wrap=True)
     console.print(table)
     if answers := report.get("answers"):
@@ -215,14 +216,13 @@ def _print(report: dict[str, Any], discipline: str, machine: SimulatedMachine) -
         )
     if report["dependencies_dropped"]:
         click.echo(
-            f"mirage: {report['dependencies_dropped']:,} jobs wait for less than in the trace: for one other job at "
-            "most, by after, afterany or afterok, without a delay",
+            f"mirage: the dependencies of {quantity(report['dependencies_dropped'], 'job')} count in part: on one "
+            "other job at most, by after, afterany or afterok, without a delay",
             err=True,
         )
     if report["never_started"]:
         click.echo(
-            f"mirage: {report['never_started']:,} jobs never started: they depend on jobs that never start, need "
-            "nodes that never become available, or the discipline left them in the queue (mirage.sim.check_discipline "
-            "finds out)",
+            f"mirage: {quantity(report['never_started'], 'job')} without a start: a dependency on jobs that never "
+            "start, nodes that never become available, or a discipline that leaves jobs in the queue",
             err=True,
         )
