@@ -302,9 +302,10 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
         return "schedule"
     if foreign:
         return foreign[0]
+    last = data[-_HEAD_BYTES:].decode("utf-8", errors="replace").split("\n")
     raise UnknownFormat(
         f"{path}:1: {shown(lines[0].strip()) if lines else 'it'} looks like none of the known formats "
-        f"({', '.join(known_formats())}); {_hint(lines, first)}"
+        f"({', '.join(known_formats())}); {_hint([*lines, *last], first)}"
     )
 
 
@@ -312,6 +313,8 @@ def _hint(lines: Sequence[str], cells: Sequence[str]) -> str:
     """What to do with text of an unknown format, by its lines and the cells of the first."""
     if lines and _SACCT_HEADER.search(lines[0]):
         return "if sacct wrote it, name the delimiter that was used (--delimiter)"
+    if any(_SACCT_HEADER.search(line) for line in lines[1:]):  # sorted
+        return "the names of its fields (JobID) are not in the first line; move them there"
     if len(cells) > 1:
         return "if sacct wrote it, it needs the field JobID; if it has no header, list its fields with --fields"
     return "name one, make the file with sacct -P or sacct --json, or map the columns of a CSV (--columns)"

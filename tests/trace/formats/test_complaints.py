@@ -108,8 +108,16 @@ COMPLAINTS = [
         ":2: not JSON: Expecting property name enclosed in double quotes: line 2 column 2 (char 3); the file is "
         "damaged or cut short",
     ),
-    ("sacct-json", '{"meta": {}, "job": []}', ':1: no list "jobs" in this JSON; make it with sacct --json'),
-    ("sacct-json", '{"jobs": {}}', ':1: no list "jobs" in this JSON; make it with sacct --json'),
+    (
+        "sacct-json",
+        '{"meta": {}, "job": []}',
+        ':1: no list "jobs" in this JSON; make it with sacct --json, or join lines with jq -s .',
+    ),
+    (
+        "sacct-json",
+        '{"jobs": {}}',
+        ':1: no list "jobs" in this JSON; make it with sacct --json, or join lines with jq -s .',
+    ),
     # SWF
     ("swf", f"{SWF_ROW}\n1 2 3", ":2: not eighteen fields: 3 fields; in SWF, -1 stands for what is not known"),
     (
@@ -174,6 +182,7 @@ def test_fields_without_a_job_s_number(tmp_path: Path) -> None:
         ),
         ("JobID;State\n1;FAILED\n", "if sacct wrote it, name the delimiter that was used (--delimiter)"),
         ("JobID\tState\n1\tFAILED\n", "if sacct wrote it, name the delimiter that was used (--delimiter)"),
+        ("1|ann\n2|bob\nJobID|User\n", "the names of its fields (JobID) are not in the first line; move them there"),
         (
             "User|State\nann|FAILED\n",
             "if sacct wrote it, it needs the field JobID; if it has no header, list its fields with --fields",

@@ -153,7 +153,7 @@ def test_jobs_that_have_not_run_have_no_start_and_no_end(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (changed(3, timelimit="soon"), ":3: not a duration: limit_s is 'soon'; expected a number, or days-"),
+        (changed(3, timelimit="1,5"), ":3: not a duration: limit_s is '1,5'; expected a number (1.5), or days-"),
         (changed(3, began="later"), ":3: not a time: start_s is 'later'; write it as"),
         (changed(2, n="two"), ":2: not a count: nodes is 'two'; expected a whole number"),
         (changed(2, id=""), ":2: no job id: job_id is ''; every job needs one"),

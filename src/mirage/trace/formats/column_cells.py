@@ -153,7 +153,7 @@ def _duration(unit_s: float) -> ReadCell:
         if word.lower() in _EMPTY or is_no_limit(word):
             return MISSING
         if ":" not in word and word.lower() not in _NO_LIMIT:
-            raise LineError("not a duration", repr(cell), "expected a number, or days-hours:minutes:seconds")
+            raise LineError("not a duration", repr(cell), "expected a number (1.5), or days-hours:minutes:seconds")
         return _clock_form(cell)
 
     return read

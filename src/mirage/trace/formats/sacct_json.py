@@ -286,7 +286,9 @@ def _list_begin(text: str, position: int, tally: ReadTally) -> int:
     except (ValueError, IndexError, RecursionError) as error:
         line = text.count("\n", 0, position) + 1
         raise TraceError(f"{tally.path}:{line}: not JSON: {error}; the file is damaged or cut short") from error
-    raise TraceError(f'{tally.path}:1: no list "jobs" in this JSON; make it with sacct --json')
+    raise TraceError(
+        f'{tally.path}:1: no list "jobs" in this JSON; make it with sacct --json, or join lines with jq -s .'
+    )
 
 
 def _document_end(text: str, position: int) -> int:
