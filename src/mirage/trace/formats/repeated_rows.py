@@ -21,7 +21,6 @@ EQUAL = "row equal to another one in every field (read once)"
 EARLIER = "earlier row of a job that is also in the trace with another end or state (the later row read)"
 ATTEMPT = "row that repeats a job id (a further attempt of the same job)"
 ITS_OWN_WAIT = "further attempt with the submission of the first (it waits from its Eligible, or the end before it)"
-
 RESIZED = "further row of a resized job (read with the submission and the size of the first)"
 
 _UNKNOWN_IDS = ("", str(MISSING))

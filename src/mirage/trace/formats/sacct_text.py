@@ -192,9 +192,7 @@ class _RowForm:
         cells = line.split(self._delimiter)
         if not cells[-1] and (self._trails or len(cells) == self._width + 1):
             cells.pop()
-        if (
-            self._delimiter == "," and len(cells) > self._width and '"' in line
-        ):  # saved again by a spreadsheet or script
+        if self._delimiter == "," and len(cells) > self._width and '"' in line:  # saved again by another program
             with suppress(csv.Error):
                 quoted = next(csv.reader([line]))
                 cells = quoted if len(quoted) == self._width else cells
