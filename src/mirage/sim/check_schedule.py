@@ -158,21 +158,17 @@ def _demands(
     """(Resource, amount used by each segment, amount of a node of each group)."""
     if not cluster.shared_nodes:
         return [("nodes", segments.width, [1] * len(groups))]
-    table = schedule.table[segments.id]
-    gpus, cpus = (
-        np.where(total >= 0, -(-total // np.maximum(table.nodes, 1)), WHOLE_NODE) for total in (table.gpus, table.cpus)
-    )
-    whole = gpus == WHOLE_NODE  # takes all of its nodes, of which only a lower bound is known
-    gpus = np.where(whole, min(g.gpus for g in groups), gpus)
-    cpus = np.where(whole, min(g.cpus for g in groups), np.maximum(cpus, 1))
+    jobs = job_records(schedule.table, cluster)[segments.id]
+    whole = jobs.gpus == WHOLE_NODE  # takes all of its nodes, of which only a lower bound is known
+    gpus = np.where(whole, min(g.gpus for g in groups), jobs.gpus)
+    cpus = np.where(whole, min(g.cpus for g in groups), jobs.cpus)
     demands = [
         ("GPUs", segments.width * gpus, [g.gpus for g in groups]),
         ("CPUs", segments.width * cpus, [g.cpus for g in groups]),
     ]
     sizes = [g.memory_mib for g in groups if g.memory_mib is not None]
     if len(sizes) == len(groups):  # otherwise jobs may run where memory is not counted
-        memory = job_records(schedule.table, cluster).memory[segments.id]
-        memory = np.where(whole | (memory == WHOLE_NODE), min(sizes), memory)
+        memory = np.where(whole | (jobs.memory == WHOLE_NODE), min(sizes), jobs.memory)
         demands.append(("MiB", segments.width * memory, sizes))
     return demands
 

@@ -169,7 +169,7 @@ def test_fair_share_counts_cpus_where_nodes_are_shared(gpus: int, cpus: int, run
         user=["ada", "ada", "bob", "ada", "bob"],
     )  # fmt: skip
     settings = SlurmSettings(weight_fairshare=1000.0, calc_period_s=100, half_life_s=1e9)
-    cluster = Cluster((NodeGroup("n", 3, 0, 16),), shared_nodes=True)
+    cluster = Cluster((NodeGroup("n", 3, 1, 16),), shared_nodes=True)
     sim = Simulation(cluster, workload(table, cluster), "slurm", settings)
     sim.advance(100)
     view = sim.view()
