@@ -52,6 +52,7 @@ case " $* " in
 esac
 [ ! -e "$FOLDER/status" ] || { echo "lost" >&2; exit $(cat "$FOLDER/status"); }
 for last; do :; done
+echo Welcome; printf "No news." >&2
 cd "$FOLDER/home" && through=$(cat "$FOLDER/cut" 2> /dev/null)
 exec $through env -i FROM=login PATH="$FOLDER/there:/usr/bin:/bin" SQUEUE_STATES=all sh -c "$last"
 """

@@ -41,6 +41,10 @@ _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%+-]*")
 _PASSED_ON = re.compile(r"MIRAGE_(CHAIN|LINK|TAG|PREVIOUS_JOB|READY_AFTER|GRACE)|SBATCH_\w+")
 """Variables of a submission that the host gets; its own login environment counts for all others."""
 
+_BEGIN = "mirage: end of the text of the login"
+_AFTER_LOGIN = f"echo {_BEGIN}; echo {_BEGIN} >&2; "
+"""Prints where the output and the errors of a command begin: the login shell may print a text before them."""
+
 _FOR_READING = (
     'unset $(env | sed -n "s/^\\(S\\(QUEUE\\|ACCT\\|INFO\\|CANCEL\\)_[A-Za-z0-9_]*\\)=.*/\\1/p"); '
     "LC_ALL=C; SLURM_TIME_FORMAT=%s; export LC_ALL SLURM_TIME_FORMAT; "
@@ -118,7 +122,7 @@ class SshRunner:
             passed = {name: value for name, value in environment.items() if _PASSED_ON.fullmatch(name)}
             argv = ["env", *(f"{name}={value}" for name, value in passed.items()), *argv]
             body = f"n={script_bytes}; {_WHOLE} | {{ {bounded}; }}" if script_bytes else bounded
-        return f"exec /bin/sh -c {shlex.quote(body)} sh {shlex.join(argv)}"
+        return f"exec /bin/sh -c {shlex.quote(_AFTER_LOGIN + body)} sh {shlex.join(argv)}"
 
     def open_connection(self, *, interactive: bool = False) -> bool:
         """Opens the shared connection if there is none; whether there is one now.
@@ -183,11 +187,10 @@ class SshRunner:
         except OSError as error:
             raise _no_ssh(error) from error
         except subprocess.TimeoutExpired as error:
-            printed = (error.stderr or b"").decode(errors="replace")
             raise SlurmUnreachable(
-                f"{program} on {self.host} did not answer within {patience_s:g} s", printed
+                f"{program} on {self.host} did not answer within {patience_s:g} s", _after_login(error.stderr or b"")
             ) from error
-        printed = done.stderr.decode(errors="replace")
+        printed = _after_login(done.stderr)
         if done.returncode == LOST or done.returncode < 0:
             raise SlurmUnreachable(
                 f"no connection to {self.host}: whether {program} ran is unknown; does `ssh {self.host}` work?", printed
@@ -199,7 +202,12 @@ class SshRunner:
                 f"{self.host} has no {program} on the PATH of `ssh {self.host} env`; set PATH there in ~/.bashrc",
                 printed,
             )
-        return Completed(done.returncode, done.stdout.decode(errors="replace"), printed)
+        return Completed(done.returncode, _after_login(done.stdout), printed)
+
+
+def _after_login(output: bytes) -> str:
+    """What a command printed; all of the output where the command did not begin."""
+    return output.decode(errors="replace").split(f"{_BEGIN}\n", 1)[-1]
 
 
 def _without_script(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[list[str], bytes]:
