@@ -136,7 +136,7 @@ def test_the_users_own_connection_is_used(host: Path) -> None:
     assert "-fN" not in calls
 
 
-@pytest.mark.parametrize("name", ["-oProxyCommand=x", "", "a b", "host;x"])
+@pytest.mark.parametrize("name", ["-oProxyCommand=x", "", "a b", "host;x", "ssh://-oX", "ssh://h/x"])
 def test_what_is_no_host_is_refused(name: str, host: Path) -> None:
     with pytest.raises(ConfigurationError, match="is no host"):
         SshRunner(name, Path("/tmp/m"))

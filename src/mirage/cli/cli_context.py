@@ -85,7 +85,7 @@ def site_copy() -> Path:
     """Returns the path of the copy of the rules of the host of ``MIRAGE_SSH``."""
     from mirage.agent.paths import folder_of
 
-    return folder_of(os.environ) / "ssh" / f"site-{os.environ['MIRAGE_SSH']}.toml"
+    return folder_of(os.environ) / "ssh" / f"site-{os.environ['MIRAGE_SSH'].removeprefix('ssh://')}.toml"
 
 
 def site_rules() -> SiteFile:

@@ -36,7 +36,7 @@ ALIVE_S = 30.0
 LONGEST_SOCKET = 108 - 1 - 17
 """Bytes in the path of a socket (sun_path of Linux), less what ssh appends while it makes one."""
 
-_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%+-]*")
+_HOST = re.compile(r"(ssh://)?[A-Za-z0-9_][A-Za-z0-9_.@:%+-]*")
 
 _PASSED_ON = re.compile(r"MIRAGE_(CHAIN|LINK|TAG|PREVIOUS_JOB|READY_AFTER|GRACE)|SBATCH_\w+")
 """Variables of a submission that the host gets; its own login environment counts for all others."""
@@ -66,7 +66,7 @@ class SshRunner:
     folder of the host, with the environment of a login there, and not with those of this machine.
 
     Attributes:
-        host: As ssh takes it: a name, ``user@name``, or a host of ``~/.ssh/config``.
+        host: As ssh takes it: a name, ``user@name``, ``ssh://user@name:port``, or a host of ``~/.ssh/config``.
         folder: A private folder for the socket of the connection.
         timeout_s: Time after which a command without an answer is killed, unless its caller sets another.
         options: More words for ssh.

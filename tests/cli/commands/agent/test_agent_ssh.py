@@ -26,18 +26,19 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_the_rules_of_the_host_count(host: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _connect("login1")
+@pytest.mark.parametrize("name", ["login1", "ssh://eve@login1:2222"])
+def test_the_rules_of_the_host_count(name: str, host: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _connect(name)
     assert cluster.site_rules().least_poll_s == 120
     assert cluster.client().user == "eve"
     assert capsys.readouterr().err == ""
     (host / "status").write_text("255")
-    _connect("login1")
+    _connect(name)
     assert cluster.site_rules().least_poll_s == 120, "without a connection, those of the last time"
-    assert "no connection to login1" in capsys.readouterr().err
+    assert f"no connection to {name}" in capsys.readouterr().err
     (host / "status").unlink()
     (host / "site.toml").unlink()
-    _connect("login1")
+    _connect(name)
     assert cluster.site_rules().least_poll_s == 0
 
 
