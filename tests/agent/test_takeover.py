@@ -254,6 +254,7 @@ def test_the_newest_checkpoint_is_that_changed_last(tmp_path: Path) -> None:
         os.utime(tmp_path / folder, (1_000, 1_000))
     assert newest_checkpoint("step_*", str(tmp_path)) == CheckpointMarker(str(tmp_path / "step_100"), 4_000 * 10**9)
     changed(tmp_path / "last.pt", 5_000)
+    changed(tmp_path / "step_101.tmp", 6_000)
     assert newest_checkpoint(str(tmp_path / "*"), "/").text == str(tmp_path / "last.pt")  # type: ignore[union-attr]
 
 

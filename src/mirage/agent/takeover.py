@@ -14,13 +14,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from glob import escape, iglob
+from glob import escape
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from mirage.agent.chain.tag import GRACE, Tag, parse_tag, tag_of_this_job
-from mirage.agent.failure.training_progress import MOST_FILES, SAVED, read_progress
+from mirage.agent.failure.training_progress import MOST_FILES, SAVED, matching_files, read_progress
 from mirage.duration import MINUTE_S
 from mirage.errors import MirageError, SlurmRefused, SlurmUnreachable, reason
 from mirage.job_state import JobState
@@ -259,13 +259,12 @@ def newest_checkpoint(pattern: str, directory: str) -> CheckpointMarker | None:
     """The checkpoint that was changed last; None where there is none.
 
     Args:
-        pattern: Path of a file or a folder, with ``*``, ``?`` and ``**`` as in a shell. A file with entries of
-            ``mirage.hooks`` stands for its highest saved step.
+        pattern: Path of a file or a folder, with ``*``, ``?`` and ``**`` as in a shell. Temporary names, such as
+            ``step_11.tmp``, are left out. A file with entries of ``mirage.hooks`` stands for its highest saved step.
         directory: The folder of a relative path.
     """
     newest: CheckpointMarker | None = None
-    for name in islice(iglob(str(Path(directory) / Path(pattern).expanduser()), recursive=True), MOST_FILES):
-        path = Path(name)
+    for path in matching_files(pattern, directory):
         try:
             inside = islice(path.iterdir(), MOST_FILES) if path.is_dir() else ()
             changed_ns = max(one.stat().st_mtime_ns for one in (path, *inside))
@@ -275,7 +274,7 @@ def newest_checkpoint(pattern: str, directory: str) -> CheckpointMarker | None:
         if known is not None and known.kind == SAVED:
             found = CheckpointMarker(str(known.value), known.value)
         else:
-            found = CheckpointMarker(name, changed_ns)
+            found = CheckpointMarker(str(path), changed_ns)
         if newest is None or found.version > newest.version:
             newest = found
     return newest

@@ -25,7 +25,7 @@ def test_the_highest_saved_step_counts_else_the_highest_step(tmp_path: Path) -> 
 
 
 def test_the_newest_checkpoint_counts_where_there_is_no_step(tmp_path: Path) -> None:
-    for name, time_s in (("a-1.pt", 1_000), ("a-2.pt", 3_000), ("b.pt", 9_000)):
+    for name, time_s in (("a-1.pt", 1_000), ("a-2.pt", 3_000), ("b.pt", 9_000), ("checkpoint-501.part", 9_000)):
         (tmp_path / name).write_bytes(b"\xff")
         os.utime(tmp_path / name, (time_s, time_s))
     assert read_progress("a-*.pt", str(tmp_path)) == TrainingProgress(TIME, 3_000)

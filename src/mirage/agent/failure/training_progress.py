@@ -18,6 +18,9 @@ SAVED, STEP, TIME = "saved", "step", "time"
 MOST_FILES = 10_000
 """Number of files of a pattern that are visited."""
 
+_TEMPORARY = {".tmp", ".temp", ".part", ".partial"}
+"""Ends of the names of checkpoints that are being written."""
+
 _ENTRY = re.compile(r'"(step|saved)": ?\d')
 
 
@@ -43,6 +46,12 @@ class TrainingProgress:
         return cls(kind, int(value)) if value else None
 
 
+def matching_files(pattern: str, directory: str) -> Iterator[Path]:
+    """The files and folders of a pattern, without those that have a temporary name."""
+    names = islice(iglob(str(Path(directory) / Path(pattern).expanduser()), recursive=True), MOST_FILES)
+    return (path for path in map(Path, names) if path.suffix not in _TEMPORARY)
+
+
 def read_progress(pattern: str, directory: str) -> TrainingProgress | None:
     """The progress in files; None where none is there.
 
@@ -50,7 +59,8 @@ def read_progress(pattern: str, directory: str) -> TrainingProgress | None:
     and folders, the latest modification counts; in a folder that of its entries, too.
 
     Args:
-        pattern: Path of a file or a folder, with ``*``, ``?`` and ``**`` as in a shell.
+        pattern: Path of a file or a folder, with ``*``, ``?`` and ``**`` as in a shell. Temporary names, such as
+            ``step_11.tmp``, are left out.
         directory: The folder of a relative path.
 
     Raises:
@@ -58,8 +68,7 @@ def read_progress(pattern: str, directory: str) -> TrainingProgress | None:
     """
     steps: dict[str, list[int]] = {SAVED: [], STEP: []}
     newest_s = -1
-    for name in islice(iglob(str(Path(directory) / Path(pattern).expanduser()), recursive=True), MOST_FILES):
-        path = Path(name)
+    for path in matching_files(pattern, directory):
         if path.is_dir():
             entries = islice(path.iterdir(), MOST_FILES)
             newest_s = max(newest_s, *(int(one.stat().st_mtime) for one in (path, *entries)))

@@ -189,9 +189,10 @@ def drain(url: str, quiet_s: int, most_s: int | None, gauges: tuple[str, ...]) -
 def takeover(pattern: str | None, most_s: int, signal_after: int | None, name: str, as_json: bool) -> None:
     """Report that this training is loaded, and wait until the previous job has saved and left.
 
-    Call it when everything but the checkpoint is loaded. It prints the newest checkpoint, and returns: load that, and
-    train. It needs scontrol, squeue and scancel on the node, but no agent. Exit status: 0 this job may train, 1 it must
-    not, as another job of the chain may still train.
+    Call it when everything but the checkpoint is loaded. It prints the checkpoint that was changed last, and returns:
+    load that, and train. Names that end in .tmp, .temp, .part or .partial are left out. It needs scontrol, squeue and
+    scancel on the node, but no agent. Exit status: 0 this job may train, 1 it must not, as another job of the chain may
+    still train.
     """
     import json
     import math
