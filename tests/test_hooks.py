@@ -188,7 +188,7 @@ def test_one_rank_alone_needs_no_agreement(tmp_path: Path) -> None:
 
 TAKES_OVER = """
 import os
-os.environ["MIRAGE_CHAIN"] = "train"
+os.environ.setdefault("MIRAGE_CHAIN", "train")
 from hooks import take_over
 print("checkpoint", take_over("--progress-file", "ckpt/*"), flush=True)
 """
@@ -231,6 +231,13 @@ def test_one_rank_leaves_no_file_and_outside_of_a_chain_nothing_waits(tmp_path: 
     assert not list(tmp_path.glob(".mirage*"))
     outside = run("from hooks import take_over\nprint(repr(take_over()))", tmp_path, SLURM_JOB_ID="7")
     assert outside.communicate(timeout=30)[0] == "''\n"
+
+
+def test_outside_of_a_chain_every_rank_gets_the_newest_checkpoint_at_once(tmp_path: Path) -> None:
+    for rank in "10":
+        found = taking_over(tmp_path, "echo $*", MIRAGE_CHAIN="", RANK=rank, WORLD_SIZE="2")
+        assert found.communicate(timeout=30)[0] == "checkpoint link takeover --no-wait --progress-file ckpt/*\n"
+    assert not list(tmp_path.glob(".mirage*"))
 
 
 def test_a_job_that_is_warned_while_it_waits_leaves(tmp_path: Path) -> None:

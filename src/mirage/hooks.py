@@ -147,7 +147,7 @@ def take_over(*options: str) -> str:
 
     Call it on every rank when all but the checkpoint is loaded, then load the checkpoint and train. The first rank runs
     ``mirage link takeover`` and writes its result to a file, for which the other ranks wait: no collective operation of
-    theirs can time out. In a job without a chain it returns at once.
+    theirs can time out. Outside of a chain there is no other job to wait for, and every rank runs the command.
 
     Args:
         options: Options of ``mirage link takeover``, such as ``--progress-file`` and ``ckpt/step_*``.
@@ -155,28 +155,15 @@ def take_over(*options: str) -> str:
     Raises:
         SystemExit: This job must not train, as another one may still do: with status 75, on every rank.
     """
-    job = os.environ.get("SLURM_JOB_ID")
-    if not job or not os.environ.get("MIRAGE_CHAIN"):
-        return ""
     _State.takeovers += 1
-    restart = os.environ.get("SLURM_RESTART_COUNT", "0")
+    job, restart = os.environ.get("SLURM_JOB_ID"), os.environ.get("SLURM_RESTART_COUNT", "0")
     folder = os.environ.get("SLURM_SUBMIT_DIR", ".")
     path = os.path.join(folder, f".mirage-takeover-{job}-{restart}-{_State.takeovers}")
-    if _rank() == "0":
-        import subprocess
-
-        try:
-            words = ["mirage", "link", "takeover", *options]
-            with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
-                while child.poll() is None:
-                    if _State.received:  # this job has to leave, too
-                        child.terminate()
-                    time.sleep(0.1)
-                text = (child.stdout.read() if child.stdout is not None else "").rstrip("\n")
-            status = child.returncode
-        except OSError as error:
-            print(f"mirage.hooks: cannot run mirage: {error.strerror}; add it to PATH", file=sys.stderr)
-            status, text = 127, ""
+    if not os.environ.get("MIRAGE_CHAIN"):
+        named = options or os.environ.get(PROGRESS_FILE)
+        status, text = _link_takeover("--no-wait", *options) if named else (0, "")
+    elif _rank() == "0":
+        status, text = _link_takeover(*options)
         if os.environ.get("WORLD_SIZE", os.environ.get("SLURM_NTASKS", "1")) != "1":
             with open(path + ".part", "w", encoding="utf-8") as file:
                 file.write(f"{status}\n{text}")
@@ -272,6 +259,24 @@ def transformers_callback() -> Any:
             saved(state.global_step)
 
     return MirageTrainerCallback()
+
+
+def _link_takeover(*options: str) -> tuple[int, str]:
+    """Exit status and output of ``mirage link takeover``."""
+    import subprocess
+
+    try:
+        words = ["mirage", "link", "takeover", *options]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
+            while child.poll() is None:
+                if _State.received:  # this job has to leave, too
+                    child.terminate()
+                time.sleep(0.1)
+            text = (child.stdout.read() if child.stdout is not None else "").rstrip("\n")
+        return child.returncode, text
+    except OSError as error:
+        print(f"mirage.hooks: cannot run mirage: {error.strerror}; add it to PATH", file=sys.stderr)
+        return 127, ""
 
 
 def _now_s() -> float:

@@ -205,9 +205,20 @@ def test_takeover_without_a_signal_only_waits_as_long_as_the_site_allows(
     assert inside.calls == [("update", 102, {"Comment": f"{OURS} ready@{NOW_S}"})]
 
 
-def test_takeover_outside_of_a_job_is_refused(type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_takeover_outside_of_a_job_is_refused_unless_nothing_is_to_be_waited_for(
+    type_: Type, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     assert "this is not a job: SLURM_JOB_ID is not set" in type_("link", "takeover", status=1)[1]
+    (tmp_path / "step_9").touch()
+    words = ("link", "takeover", "--no-wait", "--progress-file", f"{tmp_path}/step_*")
+    assert type_(*words) == (f"{tmp_path}/step_9\n", "")
+    assert type_(*words[:3]) == (
+        "",
+        "mirage: prints no checkpoint: neither --progress-file nor MIRAGE_PROGRESS_FILE names one\n",
+    )
+    monkeypatch.setenv("MIRAGE_CHAIN", "serve-1")
+    assert "--no-wait is not for a job of a chain, and this one belongs to serve-1" in type_(*words, status=2)[1]
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from mirage.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
     from mirage.agent.chain.tag import Tag
+    from mirage.agent.takeover import TakenOver
     from mirage.slurm.records import QueuedJob
 
 
@@ -185,8 +186,15 @@ def drain(url: str, quiet_s: int, most_s: int | None, gauges: tuple[str, ...]) -
     metavar="NAME",
     help="Signal for the previous job; or none.",
 )
+@click.option(
+    "--no-wait",
+    is_flag=True,
+    help="Only print the newest checkpoint: for a run that is no job of a chain. mirage.hooks uses it there.",
+)
 @json_output
-def takeover(pattern: str | None, most_s: int, signal_after: int | None, name: str, as_json: bool) -> None:
+def takeover(
+    pattern: str | None, most_s: int, signal_after: int | None, name: str, no_wait: bool, as_json: bool
+) -> None:
     """Report that this training is loaded, and wait until the previous job has saved and left.
 
     Call it when everything but the checkpoint is loaded. It prints the checkpoint that was changed last, and returns:
@@ -195,27 +203,59 @@ def takeover(pattern: str | None, most_s: int, signal_after: int | None, name: s
     still train.
     """
     import json
-    import math
-    from time import sleep
 
     from mirage.agent.chain.spec_check import signal_name
-    from mirage.agent.chain.tag import parse_tag
-    from mirage.agent.site_file import read_site_files
-    from mirage.agent.takeover import EVERY_S, TakeOver, newest_checkpoint, signal_after_s
-    from mirage.duration import format_duration
-    from mirage.real_time import real_s
+    from mirage.agent.takeover import TakenOver, newest_checkpoint
 
     signal = signal_name(name, "--signal")
     if signal_after is not None and not signal:
         raise click.UsageError("--signal none sends no signal; leave it or --signal-after out")
     if signal_after is not None and signal_after > most_s:
         raise click.UsageError("--signal-after is longer than --max-overlap, so no signal would be sent")
+    if no_wait and (chain := os.environ.get("MIRAGE_CHAIN")):
+        raise click.UsageError(f"--no-wait is not for a job of a chain, and this one belongs to {chain}; leave it out")
+    pattern = pattern or os.environ.get("MIRAGE_PROGRESS_FILE")
+    before = newest_checkpoint(pattern, ".") if pattern else None
+    result = TakenOver((), 0.0, signalled=False) if no_wait else _waited(most_s, signal_after, signal)
+    found = newest_checkpoint(pattern, ".") if pattern else None
+    numbers = [one.id for one in result.previous]
+    if not pattern:
+        click.echo("mirage: prints no checkpoint: neither --progress-file nor MIRAGE_PROGRESS_FILE names one", err=True)
+    elif numbers and found == before:
+        newest = f"the newest is {found.text}" if found is not None else f"there is none at {pattern}"
+        click.echo(f"mirage: warning: job {numbers[-1]} left without a new checkpoint: {newest}", err=True)
+    if as_json:
+        row = {
+            "checkpoint": found.text if found is not None else None,
+            "is_new": found is not None and found != before,
+            "previous_jobs": numbers,
+            "waited_s": round(result.waited_s, 1),
+            "signalled": result.signalled,
+        }
+        click.echo(json.dumps(row))
+    elif found is not None:
+        click.echo(found.text)
+
+
+def _waited(most_s: int, signal_after: int | None, signal: str) -> TakenOver:
+    """Waits until the earlier jobs of the chain have left.
+
+    Raises:
+        MirageError: This job must not train.
+    """
+    import math
+    from time import sleep
+
+    from mirage.agent.chain.tag import parse_tag
+    from mirage.agent.site_file import read_site_files
+    from mirage.agent.takeover import EVERY_S, TakeOver, signal_after_s
+    from mirage.duration import format_duration
+    from mirage.real_time import real_s
+
     job = os.environ.get("SLURM_JOB_ID", "")
     if not job.isdecimal():
         raise ConfigurationError("this is not a job: SLURM_JOB_ID is not set; call it in the script of a chain's job")
     site = read_site_files(os.environ)
-    pattern = pattern or os.environ.get("MIRAGE_PROGRESS_FILE")
-    before = newest_checkpoint(pattern, ".") if pattern else None
     if site.most_overlap_s is not None and most_s > site.most_overlap_s:
         most_s = site.most_overlap_s
         shorter = f"--max-overlap counts as {format_duration(most_s)}, the longest overlap that this site allows"
@@ -235,24 +275,9 @@ def takeover(pattern: str | None, most_s: int, signal_after: int | None, name: s
         ready_file=os.environ.get("MIRAGE_READY", ""),  # of a chain without an agent
     )
     result = wait.run()
-    found = newest_checkpoint(pattern, ".") if pattern else None
-    numbers = [one.id for one in result.previous]
     if wait.tag is not None:
         _remark(wait.tag)
-    if numbers and pattern and found == before:
-        newest = f"the newest is {found.text}" if found is not None else f"there is none at {pattern}"
-        click.echo(f"mirage: warning: job {numbers[-1]} left without a new checkpoint: {newest}", err=True)
-    if as_json:
-        row = {
-            "checkpoint": found.text if found is not None else None,
-            "is_new": found is not None and found != before,
-            "previous_jobs": numbers,
-            "waited_s": round(result.waited_s, 1),
-            "signalled": result.signalled,
-        }
-        click.echo(json.dumps(row))
-    elif found is not None:
-        click.echo(found.text)
+    return result
 
 
 def _remark(tag: Tag) -> None:
