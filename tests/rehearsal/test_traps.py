@@ -210,6 +210,13 @@ def test_a_job_that_ends_before_the_warning_has_not_passed() -> None:
     assert "shorter" not in silent.notes[0]
 
 
+def test_steps_of_a_process_of_the_first_job_are_not_those_of_the_second() -> None:
+    result = judge(rehearsal(run(), run(72, first=43), outlived=True))
+    assert (result.traps, result.resumed, result.passed) == ((), -1, False)
+    assert len(result.notes) == 1
+    assert "a process of job 71 still prints steps after its end, so the steps of job 72 are" in result.notes[0]
+
+
 def test_a_batch_shell_that_ignores_the_warning_is_named() -> None:
     ignoring = run(processes=(replace(SHELL, catches=(), ignores=("USR1",)),), **KILLED, **NO_SAVE)
     assert "the batch shell of job 71 ignores USR1: let its trap pass the signal on" in judge(rehearsal(ignoring)).notes

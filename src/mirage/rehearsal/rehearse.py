@@ -22,7 +22,7 @@ from mirage.process import cleanup_at_signals
 from mirage.real_time import wait_until
 from mirage.rehearsal import observer
 from mirage.rehearsal.traps import Trap, checkpoint_changes, find_traps, saved_on_warning, saved_step
-from mirage.rehearsal.two_runs import FileChange, FirstStep, ObservedRun, Rehearsal, read_run
+from mirage.rehearsal.two_runs import STEP, FileChange, FirstStep, ObservedRun, Rehearsal, read_run
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.records import Submission
 
@@ -116,17 +116,21 @@ def rehearse(
         output = Path(first.output)
         before = output.read_bytes() if output.is_file() else b""
         foreign = _foreign(Path(submission.directory), first, folder / "record", clock)
+        late = output.read_bytes()[len(before) :] if output.is_file() else b""
         second_plan = replace(plan, signal="", after_s=STEPS_S)
         second = _run(slurm, own, second_plan, folder, kill_wait_s, report, clock, check)
     printed = {os.path.realpath(f"/proc/self/fd/{number}") for number in (1, 2)}  # this command's own output
     first, second = (replace(run, files=_without(run.files, submission.directory, printed)) for run in (first, second))
     same = first.output == second.output and output.is_file()
     lost = same and not output.read_bytes().startswith(before[: 1 << 20])
-    return Rehearsal(first, second, shape, kill_wait_s, foreign, lost, plan.delivers)
+    outlived = STEP.search(late.decode(errors="replace")) is not None
+    return Rehearsal(first, second, shape, kill_wait_s, foreign, lost, plan.delivers, outlived)
 
 
 def judge(rehearsal: Rehearsal) -> RehearsalResult:
     """The outcome of a rehearsal: traps, the lead that is needed, and the proof of the resume."""
+    if rehearsal.outlived:
+        rehearsal = replace(rehearsal, second=replace(rehearsal.second, steps=()))
     first, second = rehearsal.first, rehearsal.second
     steps = [s for s in first.steps if s[0] <= first.signalled_s]
     gaps = [(b[0] - a[0]) / max(b[1] - a[1], 1) for a, b in pairwise(steps)]
@@ -155,7 +159,12 @@ def judge(rehearsal: Rehearsal) -> RehearsalResult:
             f"no Python process of job {first.job} was observed: start the training with the environment of the job "
             "(--export, --cleanenv)"
         )
-    if first.steps and not second.steps:
+    if rehearsal.outlived:
+        notes.append(
+            f"a process of job {first.job} still prints steps after its end, so the steps of job {second.job} are "
+            "unknown: end that process, and start it so that it ends with the job"
+        )
+    elif first.steps and not second.steps:
         notes.append("the second run showed no step: its resume is not proven")
     lead_s = math.ceil(max(longest_s, 0) + save_s + rehearsal.kill_wait_s) if save_s == save_s and gaps else math.nan
     return RehearsalResult(

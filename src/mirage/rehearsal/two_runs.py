@@ -179,6 +179,7 @@ class Rehearsal:
         foreign: Changes of files at a time at which neither run was there.
         log_lost: Whether the second run has truncated the output of the first.
         delivers: What the wrapper of a preset sends: a signal, ``file`` or ``none``; empty without a wrapper.
+        outlived: Whether a process of the first run printed steps after the end of its job.
     """
 
     first: ObservedRun
@@ -188,6 +189,7 @@ class Rehearsal:
     foreign: tuple[FileChange, ...] = ()
     log_lost: bool = False
     delivers: str = ""
+    outlived: bool = False
 
 
 def read_run(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
 from mirage.cli import main
+from mirage.cli.commands.chain.rehearse_command import _print
+from mirage.rehearsal.rehearse import RehearsalResult
 from mirage.slurm.text.batch_script import directives
 
 
@@ -109,3 +112,15 @@ def test_the_jobs_end_and_are_warned_by_the_rehearsal_alone(
     assert f"mirage: the time limit of each job is {limit} " in capsys.readouterr().err
     assert called.startswith(" "), "no SBATCH_SIGNAL"
     assert directives((tmp_path / "copy").read_bytes()) == {"job-name": "own"}
+
+
+@pytest.mark.parametrize(
+    ("saved", "lost", "line"),
+    [
+        (40, 2, "checkpoint of step 40; the second job began at step 43; 2 lost\n"),
+        (-1, -1, "no checkpoint; the second job began at step 43\n"),
+    ],
+)
+def test_what_is_unknown_is_not_a_number(saved: int, lost: int, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _print(RehearsalResult((), math.nan, math.nan, math.nan, saved, 43, lost, False, (), ()), "")
+    assert capsys.readouterr().out.startswith(line)

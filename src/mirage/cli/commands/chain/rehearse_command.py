@@ -192,9 +192,9 @@ def _print(result: RehearsalResult, settings: str) -> None:
         parts = f"longest step {result.longest_step_s:.1f} s + save {result.save_s:.1f} s + KillWait"
         click.echo(f"lead needed: {result.lead_s:g} s = {parts}")
     if result.resumed >= 0:
-        click.echo(
-            f"checkpoint of step {result.saved}; the second job began at step {result.resumed}; {result.lost} lost"
-        )
+        saved = f"checkpoint of step {result.saved}" if result.saved >= 0 else "no checkpoint"
+        lost = f"; {result.lost} lost" if result.lost >= 0 else ""
+        click.echo(f"{saved}; the second job began at step {result.resumed}{lost}")
     for note in result.notes:
         click.echo(f"note: {note}")
     for trap in result.traps:
