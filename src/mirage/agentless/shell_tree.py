@@ -39,7 +39,7 @@ def _use(text: str) -> int:
     return round(THOUSAND * share)
 
 
-PARAMETERS = {"use": ParameterForm("SHARE", _use), "tree": MODEL}
+PARAMETERS = {"use": ParameterForm("SHARE (above 0, at most 1: 0.4 for 40 %)", _use), "tree": MODEL}
 """Parameters after the name: ``shell-tree:0.4``, ``shell-tree:use=0.4:tree=./tree.txt``."""
 
 

@@ -81,6 +81,6 @@ def _named(text: str) -> str:
 
 
 COUNT = ParameterForm("NUMBER (at least 1)", _count)
-SHARE = ParameterForm("SHARE", _share)
+SHARE = ParameterForm("SHARE (0 to 1)", _share)
 YES_OR_NO = ParameterForm("yes|no", _yes_or_no)
 MODEL = ParameterForm("MODEL", _named, last=True)

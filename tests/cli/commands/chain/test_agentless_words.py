@@ -22,7 +22,7 @@ from mirage.cli import main
         (("--policy", "lead:0.1"), 1, "--agentless decides by a tree in the job, not by lead:0.1"),
         (("--policy", "shell-tree:tree=absent.txt"), 1, "cannot read absent.txt: No such file or directory; name a"),
         (("--policy", "shell-tree:tree=/dev/null"), 1, "cannot read /dev/null: it is a device, which may have no end"),
-        (("--policy", "shell-tree:use=2"), 1, "shell-tree takes use=SHARE, tree=MODEL"),
+        (("--policy", "shell-tree:40"), 1, "shell-tree takes use=SHARE (above 0, at most 1: 0.4 for 40 %), tree=MODEL"),
         (("--signal", "B:USR1@60"), 1, "--signal cannot be used with --agentless; give --signal-previous and --grace"),
         (("--chain", "serve"), 1, "home/chains/serve; choose another name with --chain"),
         (("-t", "UNLIMITED"), 1, "the time limit UNLIMITED never ends"),
