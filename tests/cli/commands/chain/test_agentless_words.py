@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from mirage.cli import main
+from mirage.duration import UNLIMITED_S
+from mirage.job_state import MISSING
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.records import Machine, SlurmPartition
 
 
 @pytest.mark.parametrize(
@@ -18,6 +22,8 @@ from mirage.cli import main
         (("--notify", "true"), 2, "--notify cannot be used with --agentless: no process sends messages"),
         (("--framework", "python"), 2, "--framework cannot be used with --agentless: the wrapper of a preset"),
         (("-p", "closed"), 1, "this site allows no chains in partition closed; choose another partition (site file"),
+        ((), 1, "this site allows no chains in partition closed; choose another partition (site file"),
+        (("--dry-run",), 1, "this site allows no chains in partition closed; choose another partition (site file"),
         (("--interruption-cost", "3"), 2, "--agentless weighs interruption and overlap alike; give a tree"),
         (("--policy", "lead:0.1"), 1, "--agentless decides by a tree in the job, not by lead:0.1"),
         (("--policy", "shell-tree:tree=absent.txt"), 1, "cannot read absent.txt: No such file or directory; name a"),
@@ -39,6 +45,8 @@ def test_it_is_refused_in_words(
     sbatch = tmp_path / "sbatch"
     sbatch.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\nexit 1\n")
     sbatch.chmod(0o755)
+    partitions = [SlurmPartition(name, name == "closed", UNLIMITED_S, MISSING, ()) for name in ("open", "closed")]
+    monkeypatch.setattr(SlurmClient, "machine", lambda _: Machine((), tuple(partitions)))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("MIRAGE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))

@@ -52,6 +52,7 @@ from mirage.job_state import MISSING
 if TYPE_CHECKING:
     from mirage.agent.chain.request import Request
     from mirage.agent.model import Chain, ChainSpec
+    from mirage.agent.site_file import SiteFile
     from mirage.agent.store.sql_store import SqlStore
     from mirage.policy.cost import Cost
     from mirage.presets.apply import AppliedPreset
@@ -156,7 +157,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     if words["agentless"]:
         with cluster.store(to_read=True) as store:
             site.check_chains(store, cluster.home())
-        _submit_agentless(ctx, words, costs, request, now_s)
+        _submit_agentless(ctx, words, costs, request, site, now_s)
         return
     spec = new_spec(words, costs.cost(), request, now_s)
     if words["dry_run"]:
@@ -302,7 +303,7 @@ def _check_first_job(spec: ChainSpec, request: Request) -> None:
 
 
 def _submit_agentless(
-    ctx: click.Context, words: dict[str, Any], costs: CostOptions, request: Request, now_s: int
+    ctx: click.Context, words: dict[str, Any], costs: CostOptions, request: Request, site: SiteFile, now_s: int
 ) -> None:
     """Submits a chain without an agent: its jobs decide.
 
@@ -324,6 +325,8 @@ def _submit_agentless(
     spec = new_spec(words, cost, request, now_s)
     name, slurm = words["name"] or new_name(words, request), cluster.client()
     chain = agentless_request(cluster.home(), request, spec, name, slurm, now_s)
+    if site.no_chains_in_partitions and not request.given.get("partition"):  # no agent finds out where Slurm puts it
+        site.check_place({"partition": ",".join(one.name for one in slurm.machine().partitions if one.default)})
     if words["dry_run"]:
         click.echo(json.dumps({"chain": name, "script": chain.code}) if words["as_json"] else chain.code, nl=False)
         return
