@@ -100,6 +100,12 @@ def test_a_chain_that_is_ending_or_stopping_can_be_stopped_once_more(type_: Type
     assert store.chain("serve").state is ChainState.STOPPING
 
 
+def test_a_job_that_has_ended_is_not_cancelled(type_: Type, store: SqlStore, slurm: Any) -> None:
+    slurm.jobs = (job_of(store, 102, JobState.COMPLETED), job_of(store, 103, JobState.PENDING))
+    assert type_("chain", "stop", "serve") == ("", "chain serve is stopping: job 103 is cancelled\n")
+    assert slurm.calls == [("cancel", 103)]
+
+
 @pytest.mark.parametrize("other", [{"user": "eve"}, {"store": "fern"}, {"key": "geese"}])
 def test_a_job_that_is_another_user_s_is_not_cancelled(
     type_: Type, store: SqlStore, slurm: Any, other: dict[str, str]

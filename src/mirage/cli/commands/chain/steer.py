@@ -178,7 +178,7 @@ def cancel_jobs(
         own = own_jobs(slurm.observe().jobs, slurm.user, store.identity().identity)
         for link in reversed(links):  # waiting jobs first: the end of a running one would let them start
             job = own.by_id.get(link.job)
-            if link.cancelled_s != MISSING or job is None or not is_of_link(job, chain, link):
+            if link.cancelled_s != MISSING or job is None or job.state not in ALIVE or not is_of_link(job, chain, link):
                 continue
             if link.state in states and not (only_pending and job.state is not JobState.PENDING):
                 event = EventRecord(chain.id, link.number, now_s, WITHDRAWN, f"job {job.id}, {why}")
@@ -190,7 +190,7 @@ def cancel_jobs(
                     continue
                 store.change_link(chain.id, link.number, cancelled_s=now_s, withdrawn_s=now_s)
                 cancelled.append(job.id)
-            elif job.state in ALIVE:
+            else:
                 running.append(job.id)
     except SlurmUnreachable as error:
         click.echo(f"mirage: {error}; {unanswered}", err=True)
