@@ -59,3 +59,26 @@ def test_it_is_refused_in_words(
     assert message in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "called").exists()
     assert not (tmp_path / "home" / "agentless").exists()
+
+
+@pytest.mark.parametrize(
+    ("why", "status", "message"),
+    [
+        ("(connect failure)", 1, "nothing was submitted, and there is no chain: try again"),
+        ("Socket timed out", 75, "it is not known whether a job was submitted"),
+    ],
+)
+def test_a_request_that_was_not_sent_is_no_lost_answer(
+    why: str, status: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text(f"#!/bin/sh\necho 'sbatch: error: Unable to contact slurm controller {why}' >&2\nexit 1\n")
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("MIRAGE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.sh").write_text("#!/bin/sh\n")
+    assert main(["submit", "--agentless", "-t", "1:00:00", "--chain", "alone", "train.sh"]) == status
+    assert message in capsys.readouterr().err
+    assert (tmp_path / "home" / "agentless" / "alone").exists() == (status == 75)

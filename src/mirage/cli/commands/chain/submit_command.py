@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 UNKNOWN = 75
 """Exit status if it is unknown whether a job was submitted (EX_TEMPFAIL of sysexits.h)."""
 
+NOTHING_SUBMITTED = "mirage: nothing was submitted, and there is no chain: try again"
+
 _PATIENCE_S = 10.0
 """Seconds for sinfo: the limit of a partition is known only with its answer, and is for checks alone."""
 
@@ -332,6 +334,9 @@ def _submit_agentless(
         return
     try:
         job = submit_agentless(slurm, chain)
+    except RequestNotSent:
+        click.echo(NOTHING_SUBMITTED, err=True)
+        raise
     except SlurmUnreachable as error:
         click.echo(f"mirage: {error}", err=True)
         click.echo(
@@ -434,7 +439,7 @@ def _submitted(
             )
         raise
     except RequestNotSent:
-        click.echo("mirage: nothing was submitted, and there is no chain: try again", err=True)
+        click.echo(NOTHING_SUBMITTED, err=True)
         raise
     except SlurmUnreachable as error:
         click.echo(f"mirage: {error}", err=True)
