@@ -140,6 +140,14 @@ def test_a_handler_of_the_script_is_called_after_the_flag_is_set(tmp_path: Path)
     assert run(program, tmp_path).communicate()[0] == "own True\n"
 
 
+def test_an_import_in_another_thread_is_reported(tmp_path: Path) -> None:
+    program = "import importlib, sys, threading\nsys.stderr = sys.stdout\n"
+    printed = run(f"{program}threading.Thread(target=importlib.import_module, args=['hooks']).start()", tmp_path)
+    assert printed.communicate(timeout=30)[0] == (
+        "mirage.hooks cannot handle signals: import it in the main thread, first of all\n"
+    )
+
+
 def test_a_forked_worker_ignores_the_stop_but_can_be_terminated(tmp_path: Path) -> None:
     program = (
         "import hooks, os, signal, time\n"

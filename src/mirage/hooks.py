@@ -350,7 +350,7 @@ def _install() -> None:
         try:
             signal.signal(number, handle)
         except ValueError:
-            print("mirage.hooks was not imported in the main thread: it cannot handle signals", file=sys.stderr)
+            print("mirage.hooks cannot handle signals: import it in the main thread, first of all", file=sys.stderr)
             return
     os.register_at_fork(after_in_child=_in_child)
 
