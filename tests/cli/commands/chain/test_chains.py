@@ -572,6 +572,8 @@ def test_without_the_option_a_framework_is_a_remark_and_nothing_found_is_an_erro
     Path("serve-vllm.sh").write_text("#!/bin/bash\nexec vllm serve model\n")
     terminal.type("submit", "--no-agent", "serve-vllm.sh")
     assert "--framework vllm would pass the signal on to it" in terminal.stderr
+    terminal.type("submit", "--no-agent", "--framework", "hf", "serve-vllm.sh")
+    assert "warning: --framework hf is for a training, and the script shows vllm; see --framework v" in terminal.stderr
     terminal.type("submit", "--no-agent", "--framework", "auto", "serve.sh", status=1)
     assert "show a framework; name one of hf, lightning" in terminal.stderr
 

@@ -98,7 +98,12 @@ def chosen_preset(named: str | None, request: Request) -> tuple[Preset | None, S
             f"see mirage submit --framework {shape.framework} --dry-run",
         )
     if named != AUTO:
-        return preset_named(named), shape.reasons
+        preset = preset_named(named)
+        if shape.framework and preset_named(shape.framework).server != preset.server:
+            kind = "a server" if preset.server else "a training"
+            other = f"mirage: warning: --framework {named} is for {kind}, and the script shows {shape.framework}"
+            return preset, (*shape.reasons, f"{other}; see --framework {shape.framework} --dry-run")
+        return preset, shape.reasons
     if not shape.framework:
         raise ConfigurationError(
             f"--framework auto: neither the script nor the Python files that it names show a framework; name one of "
