@@ -45,6 +45,20 @@ def test_a_cluster_that_is_not_there_is_named_with_what_starts_it(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("speed", [1, 20])
+@pytest.mark.parametrize("words", [["env", "big"], ["run", "big", "date"]])
+def test_a_cluster_that_is_down_has_no_environment(
+    words: list[str], speed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    PrivateCluster(LabSpec(directory=Path("big"), speed=speed)).write()
+    assert main(["lab", *words]) == 1
+    assert capsys.readouterr() == (
+        "",
+        "mirage: error: the cluster in big does not run; start it with `mirage lab up big`\n",
+    )
+
+
 @pytest.mark.parametrize("command", ["down", "status"])
 def test_the_daemons_of_a_cluster_without_files_are_named(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

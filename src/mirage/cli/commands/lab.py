@@ -80,7 +80,8 @@ def up(directory: Path, as_json: bool, **wanted: Any) -> None:
     if as_json:
         click.echo(json.dumps({"directory": str(cluster.spec.directory), "environment": cluster.user_environment}))
         return
-    click.echo(f"{quantity(cluster.spec.nodes, 'node')} idle in {cluster.spec.directory}", err=True)
+    pace = f", at {cluster.spec.speed} times real time" if cluster.spec.speed > 1 else ""
+    click.echo(f"{quantity(cluster.spec.nodes, 'node')} idle in {cluster.spec.directory}{pace}", err=True)
     click.echo(f'to use it: eval "$(mirage lab env {shlex.quote(str(directory))})"', err=True)
 
 
@@ -113,11 +114,11 @@ def status(directory: Path, as_json: bool) -> None:
 @lab.command(context_settings=CONTEXT, epilog=examples('eval "$(mirage lab env)"; squeue'))
 @directory
 def env(directory: Path) -> None:
-    """Print shell commands that select the cluster in DIRECTORY.
+    """Print shell commands that select the running cluster in DIRECTORY.
 
     Chains submitted to it are stored in the folder mirage-home of DIRECTORY, separate from those of any other cluster.
     """
-    for name, value in _there(directory).user_environment.items():
+    for name, value in _running(directory).user_environment.items():
         click.echo(f"export {name}={shlex.quote(value)}")
 
 
@@ -128,11 +129,11 @@ def env(directory: Path) -> None:
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(directory: Path, command: tuple[str, ...]) -> None:
-    """Run COMMAND as a client of the cluster in DIRECTORY, on its clock.
+    """Run COMMAND as a client of the running cluster in DIRECTORY, on its clock.
 
     All words after DIRECTORY are those of COMMAND, its -h and --help among them.
     """
-    environment = {**os.environ, **_there(directory).user_environment}
+    environment = {**os.environ, **_running(directory).user_environment}
     try:
         os.execvpe(command[0], list(command), environment)
     except OSError as error:
@@ -192,3 +193,12 @@ def _there(directory: Path) -> Any:
             f"there is no private cluster in {directory}; start one with `mirage lab up {directory}`"
         )
     return PrivateCluster(LabSpec(directory=directory))
+
+
+def _running(directory: Path) -> Any:
+    from mirage.errors import ConfigurationError
+
+    cluster = _there(directory)
+    if not cluster.running():
+        raise ConfigurationError(f"the cluster in {directory} does not run; start it with `mirage lab up {directory}`")
+    return cluster
