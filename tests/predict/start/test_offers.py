@@ -42,6 +42,13 @@ def test_what_lies_beyond_the_futures_is_open() -> None:
     assert prediction.quantiles_s().max() == 5 * HOUR_S
 
 
+@pytest.mark.parametrize(("delay_h", "wait_h"), [(1, 6), (7, 7), (400, 336)])
+def test_a_job_starts_at_its_earliest_start_or_later(delay_h: int, wait_h: int) -> None:
+    prediction = predictor().of_request(JobRequest(1, 8 * HOUR_S, delay_s=delay_h * HOUR_S))
+    assert prediction.quantiles_s().tolist() == [wait_h * HOUR_S] * len(LEVELS)
+    assert prediction.forecast().waits_s[:, 0].tolist() == [max(wait_h - delay_h, 0) * HOUR_S] * 4
+
+
 def test_more_than_the_machine_has_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="the job requests 5 nodes, and 4 such nodes of its partition are up"):
         predictor().of_request(JobRequest(5, HOUR_S))

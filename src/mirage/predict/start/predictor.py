@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,6 +30,7 @@ class JobRequest:
         user: Code of the user.
         qos: Code of the QOS; −1 if unknown.
         nice: Value that the user subtracts from the job's priority.
+        delay_s: Seconds from now to its earliest start, as ``--begin`` sets it.
     """
 
     nodes: int
@@ -40,6 +41,7 @@ class JobRequest:
     user: int = 0
     qos: int = -1
     nice: int = 0
+    delay_s: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,11 +53,13 @@ class StartPrediction:
         waits_s: Shape (futures,), seconds from now to the start in every future; ``horizon_s`` if the job still
             waited at the end of the future.
         horizon_s: Length of the futures.
+        delay_s: Seconds from now to the earliest start, at most ``horizon_s``.
     """
 
     now_s: int
     waits_s: Ints
     horizon_s: int
+    delay_s: int = 0
 
     @property
     def mean_s(self) -> float:
@@ -73,8 +77,9 @@ class StartPrediction:
         return found
 
     def forecast(self) -> StartForecast:
-        """Returns the prediction as one column, as a correction takes it."""
-        return forecast_of(self.now_s, self.waits_s, self.horizon_s)
+        """Returns waits from the earliest start as one column, as a correction takes them."""
+        delay_s = self.delay_s
+        return forecast_of(self.now_s + delay_s, self.waits_s - delay_s, self.horizon_s - delay_s)
 
 
 class StartPredictor:
@@ -134,8 +139,10 @@ class StartPredictor:
             qos=request.qos,
             nice=request.nice,
         )
-        forecast = self._queue.play(chain, np.zeros(1, dtype=np.int64), now_s + self.horizon_s)
-        return StartPrediction(now_s, forecast.waits_s[:, 0], self.horizon_s)
+        delay_s = min(request.delay_s, self.horizon_s)
+        forecast = self._queue.play(chain, np.array([delay_s]), now_s + self.horizon_s)
+        waits_s: Ints = np.minimum(forecast.starts_s[:, 0] - now_s, self.horizon_s)
+        return StartPrediction(now_s, waits_s, self.horizon_s, delay_s)
 
     def of_any(self, requests: Sequence[JobRequest]) -> StartPrediction:
         """The start of a job that takes the first free one of several partitions.
@@ -146,7 +153,7 @@ class StartPredictor:
         fitting = [request for request in requests if self.fits(request)] or list(requests[:1])
         found = [self.of_request(request) for request in fitting]
         waits_s: Ints = np.min([one.waits_s for one in found], axis=0)
-        return StartPrediction(self.view.now_s, waits_s, self.horizon_s)
+        return replace(found[0], waits_s=waits_s)
 
     def of_pending(self, job: int) -> StartPrediction:
         """The start of a job that waits already; of an array, its first task.

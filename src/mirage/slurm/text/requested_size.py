@@ -22,7 +22,6 @@ DEFAULT_NICE = 100
 
 NOT_WEIGHED = {
     "array": "it is an array: this is its first task",
-    "begin": "forecast as if it could start at once, not from its --begin on",
     "dependency": "forecast as if its dependency were satisfied",
     "hold": "forecast as if it were not held",
     "deadline": "its deadline is ignored",
@@ -67,6 +66,7 @@ class RequestedSize:
         remarks: What is requested and ignored, in words.
         qos: Its QOS; empty for the user's default.
         nice: What the user subtracts from its priority.
+        begin: Its earliest start, as sbatch takes it; empty for none.
     """
 
     nodes: int
@@ -77,6 +77,7 @@ class RequestedSize:
     remarks: tuple[str, ...] = ()
     qos: str = ""
     nice: int = 0
+    begin: str = ""
 
 
 def requested_size(given: Chosen, machine: Machine, shared: bool) -> RequestedSize:
@@ -111,6 +112,7 @@ def requested_size(given: Chosen, machine: Machine, shared: bool) -> RequestedSi
         tuple(dict.fromkeys(remarks)),
         given.get("qos") or "",
         _nice(given),
+        given.get("begin") or "",
     )
 
 

@@ -75,6 +75,9 @@ def test_the_wait_of_the_model_is_next_to_the_range(type_: Type, model: str) -> 
     assert ends[0] >= 0
     larger = json.loads(type_("predict", "--waits", model, "--json", "-N", "4", "-t", "1:00:00")[0])["by_accounts"]
     assert larger["median"] > report["median"], "four nodes of four wait longest"
+    words = ("--json", "-N", "1", "-t", "1:00:00", "--begin=now+1day")
+    later = json.loads(type_("predict", "--waits", model, *words)[0])["by_accounts"]
+    assert later["median"] == report["median"] + DAY_S
     lines = type_("predict", "--waits", model, "-N", "1", "-t", "1:00:00")[0].splitlines()
     assert lines[-1].startswith("  accounts in ")
     assert lines[-1].endswith("by waits.model, without the queue")

@@ -167,6 +167,25 @@ def test_what_cannot_be_weighed_is_remarked(terminal: Terminal) -> None:
     assert "it is an array: this is its first task" in report["remarks"]
 
 
+@pytest.mark.parametrize("known", [0, 40])
+def test_a_job_with_a_begin_starts_then_at_the_earliest(terminal: Terminal, known: int) -> None:
+    if known:
+        late_promises(terminal, ("serve.sh",), known)
+    report = terminal.json("--begin=now+3days", "serve.sh")
+    assert report["calibration"]["corrected_by"] == known
+    assert report["wait"]["95%"][0] >= 3 * DAY_S
+    assert terminal.json("--calibration")["open"] == 1
+    terminal.type("--begin=010127", "serve.sh", status=1)
+    assert "'010127' is not a time; write it as 2026-01-31T12:00" in terminal.stderr
+
+
+@pytest.mark.parametrize("option", ["--hold", "--dependency=afterany:14"])
+def test_no_promise_is_stored_of_a_job_that_cannot_start(terminal: Terminal, option: str) -> None:
+    terminal.type(option, "serve.sh")
+    assert "note: forecast as if" in terminal.stderr
+    assert terminal.json("--calibration")["open"] == 0
+
+
 def test_a_shorter_limit_that_fits_before_the_reservation_is_recommended(terminal: Terminal) -> None:
     report = terminal.json("--compare", "-N", "1", "-t", "12:00:00", "serve.sh")
     first, requested = report["offers"][0], next(offer for offer in report["offers"] if offer["limit"] == 12 * HOUR_S)

@@ -147,7 +147,8 @@ def _predict_request(
     waits = model.waits(now, requested, size) if model is not None else None
     if waits is not None:
         reported = blended(reported, waits.waits_s, learnt_blend(promises, now), now.queue.time_s)
-    promise(promises, now, [reported])
+    if not requested.given.keys() & {"hold", "dependency"}:  # their wait is unknown, and not the predicted one
+        promise(promises, now, [reported])
     if comparing:
         first, offers = comparison.offers_for(now, requested, size)
         comparison.show(now, offers, first, correction, reported.remarks, as_json=as_json)

@@ -83,6 +83,7 @@ class AccountsModel:
         text = now.client.history(now_s - READ_BACK_S, now_s)
         accounts = read_sacct(text.encode(), ReadTally("sacct", "skip"), LocalClock("UTC"), None)
         waits_s = self.model.waits_of_next_s(accounts, _as_row(accounts, now, requested, size), LEVELS)
+        waits_s = waits_s + now.delay_s(size)
         return WaitsByAccounts(self.path, tuple(waits_s.round().tolist()))
 
 

@@ -64,15 +64,32 @@ class ClusterNow:
         return shares_nodes(self.machine, self.options)
 
     def requests(self, size: RequestedSize) -> list[JobRequest]:
-        """Returns a job as requests in codes of the view, one for each possible partition."""
+        """Returns a job as requests in codes of the view, one for each possible partition.
+
+        Raises:
+            ConfigurationError: Its earliest start cannot be read.
+        """
         from mirage.predict.start.predictor import JobRequest
 
         user, code = self.names.code("user", self.client.user), self.names.codes["partition"]
         qos = self.names.code("qos", size.qos or self.default_qos) if self.view.qos_factor else MISSING
         return [
-            JobRequest(size.nodes, size.limit_s, code[place], size.gpus, size.cpus, user, qos, size.nice)
+            JobRequest(
+                size.nodes, size.limit_s, code[place], size.gpus, size.cpus, user, qos, size.nice, self.delay_s(size)
+            )
             for place in size.partitions
-        ]
+        ]  # fmt: skip
+
+    def delay_s(self, size: RequestedSize) -> int:
+        """Returns the seconds from now to the earliest start of a job.
+
+        Raises:
+            ConfigurationError: It cannot be read.
+        """
+        from mirage.slurm_words.timestamps import next_instant_s
+
+        now_s = self.queue.time_s
+        return max(next_instant_s(size.begin, now_s) - now_s, 0) if size.begin else 0
 
     def mine(self) -> list[QueuedJob]:
         """Returns the pending jobs of this user."""

@@ -131,7 +131,7 @@ def corrected(
     used = correction.outcomes(forecast)
     quantiles_s = prediction.quantiles_s()
     if used:
-        quantiles_s = correction.quantiles_s(forecast, LEVELS, kind_of(partition, nodes))
+        quantiles_s = prediction.delay_s + correction.quantiles_s(forecast, LEVELS, kind_of(partition, nodes))
     return tuple(quantiles_s.round().tolist()), used
 
 
