@@ -20,6 +20,7 @@ from mirage.slurm.slurm_view import (
     ended_of,
     is_blocked,
     shares_nodes,
+    throttled_tasks,
     view_of,
     waits_from_release,
 )
@@ -253,6 +254,13 @@ def test_nothing_in_a_view_can_be_changed() -> None:
 )  # fmt: skip
 def test_tasks_of_an_array(array: str, count: int) -> None:
     assert array_tasks(array) == count
+
+
+def test_tasks_that_wait_for_others_of_their_array_are_counted() -> None:
+    limited = waiting(1, array="2-40%1", reason="JobArrayTaskLimit")
+    competing, whole = waiting(2, array="0-9%4"), waiting(3, array="0-9")
+    held = waiting(4, array="0-9%4", priority=0, reason="JobHeldUser")
+    assert throttled_tasks(Queue(NOW_S, (limited, competing, whole, held, running(5, "a1")))) == 39 + 6
 
 
 def test_an_array_that_waits_as_one_is_shown_as_the_jobs_it_will_be() -> None:

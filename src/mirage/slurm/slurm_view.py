@@ -29,6 +29,9 @@ _BLOCKED = ("Held", "Dependency", "BeginTime", "Limit", "PerUser", "PerAccount",
             "Reservation", "BadConstraints", "Invalid")  # fmt: skip
 """Reasons for which a pending job does not compete for nodes now."""
 
+_THROTTLED = "JobArrayTaskLimit"
+"""Reason of tasks that wait until others of their array end."""
+
 _Job = TypeVar("_Job", QueuedJob, AccountedJob)
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?(?::(\d+))?")
@@ -130,15 +133,29 @@ def tasks(pending: Iterable[QueuedJob]) -> list[QueuedJob]:
 
 def array_tasks(expression: str) -> int:
     """Number of tasks in ``4-9,12%4``, 1 … ``MOST_TASKS``, at most its own maximum at once."""
-    listed, _, at_once = expression.partition("%")
-    count = 0
-    for part in listed.split(","):
-        if found := _RANGE.match(part):
-            first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
-            count += max((last - first) // max(step, 1) + 1, 1)
+    at_once = expression.partition("%")[2]
+    count = _listed_tasks(expression)
     if at_once.isdecimal():
         count = min(count, int(at_once) or 1)
     return min(max(count, 1), MOST_TASKS)
+
+
+def throttled_tasks(queue: Queue) -> int:
+    """Number of tasks that wait for others of their array (``0-99%4``), in no view."""
+    throttled = [job for job in queue.jobs if job.state is JobState.PENDING and "%" in job.array]
+    count = sum(_listed_tasks(job.array) for job in throttled if _THROTTLED in job.reason)
+    free = [job for job in throttled if not is_blocked(job, queue.time_s)]
+    return count + sum(_listed_tasks(job.array) - array_tasks(job.array) for job in free)
+
+
+def _listed_tasks(expression: str) -> int:
+    """Number of tasks in ``4-9,12%4``, however many may run at once."""
+    count = 0
+    for part in expression.partition("%")[0].split(","):
+        if found := _RANGE.match(part):
+            first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+            count += max((last - first) // max(step, 1) + 1, 1)
+    return count
 
 
 def shares_nodes(machine: Machine, options: Mapping[str, str]) -> bool:

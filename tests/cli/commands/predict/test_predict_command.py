@@ -15,6 +15,7 @@ import pytest
 from mirage.cli import cli_context as cluster
 from mirage.cli import main
 from mirage.duration import DAY_S, HOUR_S
+from mirage.job_state import JobState
 from mirage.lab.commands.server import Served, served_slurm
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.predict.start.promise import OPEN, SETTLED
@@ -25,7 +26,7 @@ from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload
 from mirage.slurm.backend import cluster_of
 from mirage.slurm.client import SlurmClient, user_of_process
-from mirage.slurm.records import Submission
+from mirage.slurm.records import QueuedJob, Submission
 from mirage.trace.table import JobTable
 
 BEGIN_S = 1_790_000_000
@@ -177,6 +178,14 @@ def test_a_job_with_a_begin_starts_then_at_the_earliest(terminal: Terminal, know
     assert terminal.json("--calibration")["open"] == 1
     terminal.type("--begin=010127", "serve.sh", status=1)
     assert "'010127' is not a time; write it as 2026-01-31T12:00" in terminal.stderr
+
+
+def test_throttled_tasks_are_reported(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, reason = cluster.client().observe(), "JobArrayTaskLimit"
+    tasks = QueuedJob(99, JobState.PENDING, array="1-999%1", reason=reason, partition="main", submit_s=BEGIN_S)
+    monkeypatch.setattr(SlurmClient, "observe", lambda _: replace(queue, jobs=(*queue.jobs, tasks)))
+    terminal.type("serve.sh")
+    assert "note: not simulated: 999 tasks of throttled arrays; the start may be later" in terminal.stderr
 
 
 @pytest.mark.parametrize("option", ["--hold", "--dependency=afterany:14"])

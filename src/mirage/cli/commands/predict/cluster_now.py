@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mirage.errors import ConfigurationError, SlurmError, SlurmUnreachable
+from mirage.errors import ConfigurationError, SlurmError, SlurmUnreachable, quantity
 from mirage.job_state import MISSING, JobState
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def observe_cluster(client: SlurmClient, history_s: int, *, seed: int) -> Cluste
         observed = pool.submit(_query, client, history_s)
         from mirage.predict.start.predictor import StartPredictor  # loads for a second while Slurm answers
         from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
-        from mirage.slurm.slurm_view import Names, ended_of, view_of
+        from mirage.slurm.slurm_view import Names, ended_of, throttled_tasks, view_of
 
         options, machine, queue, accounted, remarks = observed.result()
     names = Names()
@@ -126,6 +126,8 @@ def observe_cluster(client: SlurmClient, history_s: int, *, seed: int) -> Cluste
                 f"accounting shows no QOS priorities, so yours is assumed to be that of your other jobs: {error}",
             )
     predictor = StartPredictor(view, settings, seed=seed, threads=min(MOST_THREADS, len(os.sched_getaffinity(0))))
+    if throttled := throttled_tasks(queue):
+        remarks += (f"not simulated: {quantity(throttled, 'task')} of throttled arrays; the start may be later",)
     if not len(view.ended):
         remarks += ("accounting shows no ended jobs: every job is assumed to run until its limit",)
     return ClusterNow(client, options, machine, queue, accounted, names, view, predictor, remarks, default_qos)
