@@ -338,6 +338,21 @@ def test_errors_report_what_is_wrong(terminal: Terminal, words: list[str], statu
     assert message in terminal.stderr
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("often", "SBATCH_TIMELIMIT: 'often' is no duration"),
+        ("2h", "sbatch knows no units in SBATCH_TIMELIMIT=2h; write SBATCH_TIMELIMIT=02:00:00"),
+    ],
+)
+def test_a_limit_of_the_environment_is_named_by_its_variable(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, value: str, message: str
+) -> None:
+    monkeypatch.setenv("SBATCH_TIMELIMIT", value)
+    terminal.type("serve.sh", status=1)
+    assert message in terminal.stderr
+
+
 def test_a_heterogeneous_job_is_refused(terminal: Terminal) -> None:
     terminal.script.write_text("#!/bin/bash\n#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N2\ntrue\n")
     terminal.type("serve.sh", status=1)

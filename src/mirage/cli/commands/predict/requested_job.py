@@ -61,7 +61,7 @@ def read_request(words: list[str], *, comparing: bool) -> RequestedJob:
         ConfigurationError: The script cannot be read, an option is not one of sbatch, a limit or a number of a list
             cannot be read, or the job is heterogeneous.
     """
-    from mirage.slurm.sbatch_options import from_environment, parse_sbatch
+    from mirage.slurm.sbatch_options import from_environment, parse_sbatch, refuse_unit
     from mirage.slurm.text.batch_script import directives
 
     options, script, arguments = parse_sbatch(words)
@@ -69,7 +69,9 @@ def read_request(words: list[str], *, comparing: bool) -> RequestedJob:
     text = _read_script(script)
     if re.search(rb"^#SBATCH\s+(hetjob|packjob)\b", text, re.MULTILINE) or ":" in arguments:
         raise ConfigurationError("a heterogeneous job starts when all its components can, which is not predicted")
-    declared = {**directives(text), **from_environment(os.environ)}
+    in_environment = from_environment(os.environ)
+    refuse_unit("SBATCH_TIMELIMIT", in_environment.get("time"))
+    declared = {**directives(text), **in_environment}
     lists = {}
     if comparing:
         for name in _LISTS:
@@ -81,7 +83,8 @@ def read_request(words: list[str], *, comparing: bool) -> RequestedJob:
         try:
             parse_limit_s(limit)
         except ConfigurationError as error:
-            raise ConfigurationError(f"--time: {error}") from error
+            source = "SBATCH_TIMELIMIT" if "time" in in_environment.keys() - chosen.keys() else "--time"
+            raise ConfigurationError(f"{source}: {error}") from error
     for number in lists.get("nodes", ()):
         node_count(number)
     return RequestedJob(script or "", arguments, chosen, {**declared, **chosen}, lists)
