@@ -217,6 +217,21 @@ def test_what_was_requested_is_marked_though_others_start_with_it(terminal: Term
     assert "no alternative that was tried is expected to start sooner" in table
 
 
+def test_the_request_of_the_script_is_marked_though_it_is_in_no_list(terminal: Terminal) -> None:
+    table = terminal.type("--compare", "--nodes", "1,3", "--time", "1h,2h,240", "serve.sh")
+    (marked,) = [line.split() for line in table.splitlines() if " * " in line]
+    assert marked[2:4] == ["2", "04:00:00"]
+    assert len(table.splitlines()) == 1 + 6 + 3 + 1 + 1, "header, lists in main and in small, the script, advice"
+
+
+@pytest.mark.parametrize("declared", ["-N 9", "--time=9-0", "--time=often"])
+def test_a_request_of_the_script_that_is_not_possible_is_not_compared(terminal: Terminal, declared: str) -> None:
+    terminal.script.write_text(f"#!/bin/bash\n#SBATCH {declared}\n")
+    table = terminal.type("--compare", "--nodes", "1,3", "--time", "1h,2h", "serve.sh")
+    (marked,) = [line.split() for line in table.splitlines() if " * " in line]
+    assert marked[2:4] == ["1", "01:00:00"]
+
+
 def test_lists_of_nodes_limits_and_partitions_are_compared(terminal: Terminal) -> None:
     report = terminal.json("--compare", "--nodes", "1,2", "--time", "4h,7h", "-p", "main,small", "serve.sh")
     offered = {(offer["nodes"], offer["limit"], offer["partition"]) for offer in report["offers"]}
@@ -243,7 +258,7 @@ def test_a_job_without_a_limit_has_no_end_and_no_node_hours(terminal: Terminal) 
 
 def test_what_fits_nowhere_is_left_out_with_a_word(terminal: Terminal) -> None:
     report = terminal.json("--compare", "--nodes", "1,99", "--time", "4h,3d,0", "serve.sh")
-    assert {offer["nodes"] for offer in report["offers"]} == {1}
+    assert {offer["nodes"] for offer in report["offers"]} == {1, 2}, "two as in the script"
     assert {offer["limit"] for offer in report["offers"]} == {4 * HOUR_S}
     assert terminal.stderr.splitlines() == [
         f"mirage: --{value} is left out: the cluster accepts no such job" for value in ("nodes=99", "time=3d", "time=0")
@@ -329,6 +344,8 @@ def test_offers_are_reported_with_corrected_ranges(terminal: Terminal) -> None:
         (["--compare", "--nodes", "1,many", "serve.sh"], 1, "'many' is no number of nodes"),
         (["--job", "13", "--mine"], 2, "exclude each other"),
         ([], 2, "name the job:"),
+        (["--nodes", "1,2", "serve.sh"], 1, "--nodes=1,2: to compare several values, add --compare"),
+        (["--time", "1h,2h", "serve.sh"], 1, "--time=1h,2h: to compare several values, add --compare"),
         (["-p", "nosuch", "serve.sh", "--compare"], 1, "place it before serve.sh to give it to"),
         (["--frobnicate", "serve.sh"], 1, "unrecognized option '--frobnicate'"),
     ],

@@ -15,7 +15,8 @@ from mirage.cli.commands.predict.faithfulness import faithfulness_note, faithful
 from mirage.cli.commands.predict.reported_prediction import corrected, limit_record, moments, utc, waits_record
 from mirage.cli.commands.predict.requested_job import RequestedJob, node_count, slurms_estimate
 from mirage.duration import UNLIMITED_S, parse_limit_s
-from mirage.errors import SlurmRefused, UnknownName
+from mirage.errors import ConfigurationError, SlurmRefused, UnknownName
+from mirage.slurm.text.requested_size import requested_size
 
 if TYPE_CHECKING:
     from mirage.cli.commands.predict.cluster_now import ClusterNow
@@ -45,7 +46,7 @@ def offers_for(now: ClusterNow, requested: RequestedJob, size: RequestedSize) ->
     for place in places:
         if place not in longest:
             raise UnknownName("partition", place, longest)
-    (first, *_) = now.requests(replace(size, partitions=size.partitions[:1]))
+    first = _own_request(now, requested) or now.requests(size)[0]
     others = [
         request
         for place, limit_s, count in product(places, limits, nodes)
@@ -55,6 +56,18 @@ def offers_for(now: ClusterNow, requested: RequestedJob, size: RequestedSize) ->
     offers = compare(now.predictor, first, others)
     _report_left_out(now, requested, [offer.request for offer in offers])
     return first, offers
+
+
+def _own_request(now: ClusterNow, requested: RequestedJob) -> JobRequest | None:
+    """Returns the script's own request where lists replace it; None if it cannot be."""
+    if not requested.own:
+        return None
+    try:
+        own = requested_size({**requested.given, **requested.own}, now.machine, now.shared)
+    except (ConfigurationError, UnknownName):
+        return None
+    request = now.requests(own)[0]
+    return request if now.predictor.fits(request) else None
 
 
 def _report_left_out(now: ClusterNow, requested: RequestedJob, offered: list[JobRequest]) -> None:

@@ -35,6 +35,7 @@ class RequestedJob:
         chosen: Options of the command line.
         given: All options: those of the command line override the environment's, which override those of the script.
         lists: The values of ``nodes``, ``time`` and ``partition`` to compare, where several are given.
+        own: The values of the script and the environment for the options in ``lists``.
     """
 
     script: str
@@ -42,6 +43,7 @@ class RequestedJob:
     chosen: Chosen
     given: Chosen
     lists: dict[str, list[str]] = field(default_factory=dict)
+    own: Chosen = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -59,7 +61,7 @@ def read_request(words: list[str], *, comparing: bool) -> RequestedJob:
 
     Raises:
         ConfigurationError: The script cannot be read, an option is not one of sbatch, a limit or a number of a list
-            cannot be read, or the job is heterogeneous.
+            cannot be read, a list is not to be compared, or the job is heterogeneous.
     """
     from mirage.slurm.sbatch_options import from_environment, parse_sbatch, refuse_unit
     from mirage.slurm.text.batch_script import directives
@@ -73,12 +75,13 @@ def read_request(words: list[str], *, comparing: bool) -> RequestedJob:
     refuse_unit("SBATCH_TIMELIMIT", in_environment.get("time"))
     declared = {**directives(text), **in_environment}
     lists = {}
-    if comparing:
-        for name in _LISTS:
-            values = [value for value in (chosen.get(name) or "").split(",") if value]
-            if len(values) > 1:
-                lists[name] = values
-                chosen[name] = declared[name] if declared.get(name) in values else values[0]
+    for name in _LISTS:
+        values = [value for value in (chosen.get(name) or "").split(",") if value]
+        if len(values) > 1 and comparing:
+            lists[name] = values
+            chosen[name] = declared[name] if declared.get(name) in values else values[0]
+        elif len(values) > 1 and name != "partition":
+            raise ConfigurationError(f"--{name}={chosen[name]}: to compare several values, add --compare")
     for limit in lists.get("time") or filter(None, [{**declared, **chosen}.get("time")]):
         try:
             parse_limit_s(limit)
@@ -87,7 +90,8 @@ def read_request(words: list[str], *, comparing: bool) -> RequestedJob:
             raise ConfigurationError(f"{source}: {error}") from error
     for number in lists.get("nodes", ()):
         node_count(number)
-    return RequestedJob(script or "", arguments, chosen, {**declared, **chosen}, lists)
+    own = {name: declared[name] for name in lists.keys() & declared.keys()}
+    return RequestedJob(script or "", arguments, chosen, {**declared, **chosen}, lists, own)
 
 
 def node_count(text: str) -> int:
