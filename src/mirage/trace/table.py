@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.array_types import Ints
+from mirage.errors import shown
 from mirage.job_state import MISSING, UNFINISHED, JobState
 
 
@@ -31,7 +32,13 @@ class Labels:
 
     @classmethod
     def of(cls, values: Iterable[str | None]) -> Self:
-        """Encode names; ``None`` and the empty string are missing."""
+        """Encode names; ``None`` and the empty string are missing.
+
+        Raises:
+            TypeError: The values are one text.
+        """
+        if isinstance(values, str):
+            raise TypeError(f"a column of names needs one name for each row, got {shown(values)}")
         index: dict[str, int] = {}
         codes = [index.setdefault(v, len(index)) if v else MISSING for v in values]
         return cls(np.array(codes, dtype=np.int64), tuple(index))
@@ -91,14 +98,18 @@ class JobTable:
     def build(cls, job_id: Sequence[str] | Sequence[int] | NDArray[Any], **columns: Any) -> Self:
         """Creates a table from the given columns; all others are missing.
 
-        Integer columns take any sequence of ints, label columns a ``Labels`` or an iterable of names. All columns that
-        are missing are one array, which takes its memory once.
+        Integer columns take any sequence of ints, or dates or durations of NumPy, which become seconds; label columns a
+        ``Labels`` or an iterable of names. All columns that are missing are one array, which takes its memory once.
+
+        Raises:
+            TypeError: There is no such column, or a column of names is one text.
+            ValueError: The columns differ in length.
         """
         n = len(job_id)
         missing = np.full(n, MISSING, dtype=np.int64)
         filled: dict[str, Any] = {"job_id": _texts(job_id)}
         for name in INT_COLUMNS:
-            filled[name] = np.asarray(columns.pop(name, missing), dtype=np.int64)
+            filled[name] = _integers(columns.pop(name, missing))
         for name in LABEL_COLUMNS:
             value = columns.pop(name, None)
             if value is None:
@@ -182,6 +193,16 @@ class JobTable:
         if (np.diff(self.submit_s) >= 0).all():
             return self
         return self[np.argsort(self.submit_s, kind="stable")]
+
+
+def _integers(values: Any) -> Ints:
+    """Returns a column as integers: dates and durations in seconds."""
+    found = np.asarray(values)
+    if found.dtype.kind in "mM":
+        unknown = np.isnat(found)
+        found = found.astype(f"{found.dtype.kind}8[s]").astype(np.int64)
+        found[unknown] = MISSING
+    return np.asarray(found, dtype=np.int64)
 
 
 def _texts(values: Sequence[str] | Sequence[int] | NDArray[Any]) -> NDArray[np.str_]:
