@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -78,6 +80,21 @@ def limited(limit: Limit) -> Cluster:
 def test_a_job_that_can_never_run_is_refused_with_the_shortfall(cluster: Cluster, jobs: JobTable, message: str) -> None:
     with pytest.raises(JobRefused, match=message):
         workload(jobs, cluster)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "message"),
+    [
+        ("jobs.csv", r"jobs must be a JobTable, such as read_trace\(file\)\.table, got str"),
+        (
+            JobTable.build(["j"], submit_s=[1_700_000_000_000], nodes=[1], elapsed_s=[1]),
+            "submit_s is 1700000000000, after 2099; give seconds since 1970, not milliseconds",
+        ),
+    ],
+)
+def test_jobs_that_are_no_table_or_not_in_seconds_are_refused(jobs: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        simulate(Cluster.pool(2), jobs)
 
 
 def test_a_job_that_fits_the_machine_once_it_has_grown_is_let_in() -> None:

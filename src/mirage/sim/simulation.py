@@ -83,7 +83,8 @@ class Simulation:
 
     Raises:
         UnknownName: There is no such discipline.
-        ConfigurationError: It is none of the three, or the discipline does not support this kind of cluster.
+        ConfigurationError: It is none of the three, the discipline does not support this kind of cluster, or there are
+            no jobs in ``jobs``.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Simulation:
         settings: SlurmSettings | None = None,
         begin_s: int | None = None,
     ) -> None:
-        if isinstance(jobs, JobTable):
+        if not isinstance(jobs, Workload):
             jobs = workload(jobs, cluster)
         self.spec, self.policy = _chosen(discipline)
         if self.spec.one_pool and (cluster.shared_nodes or len(cluster.groups) > 1):

@@ -25,6 +25,7 @@ from mirage.sim.kernel.arrays import (
     REQUEST,
     WHOLE_NODE,
 )
+from mirage.slurm_words.timestamps import LATEST_S
 from mirage.trace.table import JobTable, Labels
 
 _SUCCEEDS = (JobState.COMPLETED, JobState.UNKNOWN, JobState.RUNNING, JobState.PENDING)
@@ -81,8 +82,13 @@ def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workl
         refuse: Whether a job that can never run is an error; otherwise it is left out and counted.
 
     Raises:
+        ConfigurationError: The trace is no job table, or submits a job after 2099.
         JobRefused: A job is larger than the machine, or requests what no node has.
     """
+    if not isinstance(table, JobTable):
+        raise ConfigurationError(f"jobs must be a JobTable, such as read_trace(file).table, got {type(table).__name__}")
+    if (last_s := int(table.submit_s.max(initial=0))) > LATEST_S:
+        raise ConfigurationError(f"submit_s is {last_s}, after 2099; give seconds since 1970, not milliseconds")
     amiss = _amiss(table)
     left_out = {reason: int(rows.sum()) for reason, rows in amiss.items() if rows.any()}
     replayed = (table[~np.any(list(amiss.values()), axis=0)] if left_out else table).sorted_by_submit()
