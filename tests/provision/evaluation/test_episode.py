@@ -101,8 +101,9 @@ def test_costs() -> None:
 def test_protocols_by_name() -> None:
     assert EvaluationProtocol.named("published", 0).step_s == 600
     assert EvaluationProtocol.named("warm", 7200).submits_s(1) == 7200 + 4 * HOUR_S + 2 * DAY_S
-    with pytest.raises(ConfigurationError, match="warm or published"):
-        EvaluationProtocol.named("cold", 0)
+    for make in (EvaluationProtocol.named, EvaluationProtocol):
+        with pytest.raises(ConfigurationError, match="unknown protocol 'cold'; use warm or published"):
+            make("cold", 0)
 
 
 FAIR = SlurmSettings(weight_age=1000.0, weight_fairshare=10_000.0)

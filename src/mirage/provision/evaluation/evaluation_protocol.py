@@ -54,6 +54,8 @@ class EvaluationProtocol:
     hand_over: int = 1
 
     def __post_init__(self) -> None:
+        if self.name not in ("published", "warm"):
+            raise ConfigurationError(f"unknown protocol {shown(self.name)}; use warm or published")
         if self.link_user not in LINK_USERS and not self.link_user.startswith(NAMED_USER):
             words = ", ".join(LINK_USERS)
             raise ConfigurationError(f"unknown user {shown(self.link_user)} of links; use {words}, or user:NAME")
@@ -81,9 +83,9 @@ class EvaluationProtocol:
         Raises:
             ConfigurationError: The name is unknown.
         """
-        if name not in ("published", "warm"):
-            raise ConfigurationError(f"unknown protocol {shown(name)}; use warm or published")
-        return cls.published(begin_s, **changes) if name == "published" else cls.warm(begin_s, **changes)
+        if name == "published":
+            return cls.published(begin_s, **changes)
+        return replace(cls(name, begin_s), **changes)
 
     def submits_s(self, window: int) -> int:
         """When the predecessor of a window is submitted."""
