@@ -95,7 +95,7 @@ def test_the_same_answer_after_an_interruption(busy_setting, tmp_path):
     policies, costs = ["test-gambler", "oracle"], [Cost(1, 1), Cost(5, 1)]
     whole = evaluate(busy_setting, protocol(), LINKS, policies, costs, seed=7)
     with pytest.raises(KeyboardInterrupt):
-        evaluate(busy_setting, protocol(), LINKS, policies, costs, seed=7, progress=stop, resume_dir=tmp_path)
+        evaluate(busy_setting, protocol(), LINKS, policies, costs, seed=7, progress=stop, resume_dir=str(tmp_path))
     (journal,) = tmp_path.iterdir()
     with open(journal, "a") as file:
         file.write('{"window": 2, "trials": [')  # the machine went down while this was written
@@ -244,6 +244,17 @@ def test_a_link_that_the_cluster_cannot_run_is_refused_before_anything_is_played
     message = r"a link can never run: it requests 9,999 nodes, and the cluster has \d+; give smaller links"
     with pytest.raises(ConfigurationError, match=message):
         evaluate(busy_setting, protocol(), [LinkSize(9999)], ["reactive"])
+
+
+@pytest.mark.parametrize(("links", "policies"), [([8], ["reactive"]), (LINKS, "reactive")])
+def test_what_is_no_list_of_links_or_of_policies_is_refused(busy_setting, links, policies):
+    with pytest.raises(ConfigurationError, match="give lists of links and of policies"):
+        evaluate(busy_setting, protocol(), links, policies)
+
+
+def test_a_scenario_needs_a_workload(busy_setting):
+    with pytest.raises(ConfigurationError, match=r"must be a Workload of workload\(table, cluster\), got JobTable"):
+        replace(busy_setting, jobs=busy_setting.jobs.table)
 
 
 def test_every_size_of_link_once(busy_setting):

@@ -43,6 +43,12 @@ class Scenario:
     discipline: str = "slurm"
     settings: SlurmSettings = field(default_factory=SlurmSettings)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.jobs, Workload):
+            raise ConfigurationError(
+                f"jobs must be a Workload of workload(table, cluster), got {type(self.jobs).__name__}"
+            )
+
     def simulation(self, begin_s: int | None = None, end_s: int | None = None) -> Simulation:
         """Returns a replay of the jobs submitted in [begin, end]."""
         jobs = self.jobs

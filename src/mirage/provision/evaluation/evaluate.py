@@ -61,7 +61,7 @@ def evaluate(
     seed: int = 0,
     executor: Executor | None = None,
     progress: Progress | None = None,
-    resume_dir: Path | None = None,
+    resume_dir: str | Path | None = None,
     against: str | None = None,
     private_jobs: bool = False,
 ) -> Evaluation:
@@ -89,16 +89,18 @@ def evaluate(
 
     Raises:
         UnknownName: A policy or discipline is unknown.
-        ConfigurationError: A policy's parameter is invalid, a window lies outside the trace, ``against`` is not
-            among the policies, or jobs are private and the trace does not name their users.
+        ConfigurationError: Links or policies are no lists, a policy's parameter is invalid, a window lies outside the
+            trace, ``against`` is not among the policies, or jobs are private and the trace does not name their users.
     """
+    if isinstance(policies, str) or not all(isinstance(link, LinkSize) for link in links):
+        raise ConfigurationError("give lists of links and of policies: [LinkSize(1)], ['what-if']")
     check_windows(scenario, protocol, links)
     if private_jobs:
         _check_users(scenario)
     compared_with(policies, against)
     tried = tuple(candidates(list(policies), list(costs), private=private_jobs))
     study = Study(scenario, protocol, tuple(links), tried, seed, ORACLE_HOLDS in policies)
-    trials, reused = play_study(study, resume_dir, executor, progress)
+    trials, reused = play_study(study, None if resume_dir is None else Path(resume_dir), executor, progress)
     return assess(trials, policies, costs, reused, against)
 
 
