@@ -56,6 +56,18 @@ def test_more_than_the_machine_has_is_refused() -> None:
         predictor().of_request(JobRequest(1, HOUR_S, partition=3))
 
 
+@pytest.mark.parametrize("job", [JobRequest(0, 1), JobRequest(-1, 1), JobRequest(1, 0), JobRequest(1, 1, delay_s=-1)])
+def test_a_job_without_nodes_or_time_is_refused(job: JobRequest) -> None:
+    with pytest.raises(ConfigurationError, match="a job needs a node, a limit of a second and no negative delay, got"):
+        predictor().of_request(job)
+
+
+@pytest.mark.parametrize("changed", [{"futures": 0}, {"horizon_s": -1}])
+def test_a_prediction_needs_a_future(changed: dict[str, int]) -> None:
+    with pytest.raises(ConfigurationError, match="a prediction needs a future of a second"):
+        StartPredictor(CROWDED, **changed)
+
+
 def test_of_several_partitions_the_first_with_room_counts() -> None:
     made = predictor()
     fits = JobRequest(1, 8 * HOUR_S)

@@ -93,6 +93,9 @@ class StartPredictor:
         seed: Of the futures.
         horizon_s: Length of the futures, in seconds from now.
         threads: Number of futures simulated at once.
+
+    Raises:
+        ConfigurationError: There is no future, or it has no length.
     """
 
     def __init__(
@@ -106,6 +109,8 @@ class StartPredictor:
         horizon_s: int = HORIZON_S,
         threads: int = 1,
     ) -> None:
+        if futures < 1 or horizon_s < 1:
+            raise ConfigurationError(f"a prediction needs a future of a second, got {futures} of {horizon_s} s")
         self.view, self.horizon_s = view, horizon_s
         self._played: dict[JobRequest, StartPrediction] = {}
         forecaster = Forecaster(futures, seed=seed, discipline=discipline, scheduler=scheduler, threads=threads)
@@ -115,7 +120,7 @@ class StartPredictor:
         """The start of a job submitted now.
 
         Raises:
-            ConfigurationError: The nodes that are up could not hold it.
+            ConfigurationError: The nodes that are up could not hold it, or it has no nodes or no time.
         """
         self._check_fits(request)
         if request not in self._played:
@@ -184,6 +189,8 @@ class StartPredictor:
         return request.nodes <= self.most_nodes(request)
 
     def _check_fits(self, request: JobRequest) -> None:
+        if request.nodes < 1 or request.limit_s < 1 or request.delay_s < 0:
+            raise ConfigurationError(f"a job needs a node, a limit of a second and no negative delay, got {request}")
         most = self.most_nodes(request)
         if request.nodes > most:
             each = f" with {quantity(request.gpus, 'GPU')} and {quantity(request.cpus, 'CPU')} each"
