@@ -196,7 +196,7 @@ def test_scontrol_changes_jobs(slurm: FaultySlurm, folder: Path) -> None:
 def test_a_job_that_was_eligible_retains_its_age(slurm: FaultySlurm, folder: Path) -> None:
     now_s = slurm.now_s
     aged = submit(slurm, folder / "job.sh", time="10", nodes="4")
-    never = submit(slurm, folder / "job.sh", time="10", nodes="4", hold=True)
+    never = submit(slurm, folder / "job.sh", time="10", nodes="4", hold=None)
     slurm.sleep(10)
     for line in (f"hold {aged}", f"release {never}"):
         assert command(slurm, folder, f"scontrol {line}") == FINE

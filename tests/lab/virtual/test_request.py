@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,6 +144,29 @@ def test_refusals_of_the_controller(tmp_path: Path, options: dict[str, str], wor
     with pytest.raises(SlurmRefused) as refused:
         read(tmp_path, SHARED, **options)
     assert refused.value.stderr == f"sbatch: error: Batch job submission failed: {words}"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"nodes": "four"}, '"four" is not a valid node count'),
+        ({"nodes": "1,2"}, '"1,2" is not a valid node count'),
+        ({"nodes": "-2"}, '"-2" is not a valid node count'),
+        ({"time": "12h"}, "Invalid --time specification"),
+        ({"N": "4"}, "unrecognized option '--N'"),
+        ({"node": "4"}, "option '--node' is ambiguous; it may be --nodefile, --nodelist, --nodes"),
+        ({"nodes": None}, "option '--nodes' requires an argument"),
+    ],
+)
+def test_refusals_of_sbatch(tmp_path: Path, options: dict[str, str | None], words: str) -> None:
+    with pytest.raises(SlurmRefused) as refused:
+        read(tmp_path, SHARED, **options)
+    assert refused.value.stderr == f"sbatch: error: {words}"
+
+
+@pytest.mark.parametrize("nodes", ["2", "2-3", 2])
+def test_a_number_of_nodes(tmp_path: Path, nodes: Any) -> None:
+    assert read(tmp_path, SHARED, nodes=nodes).nodes == 2
 
 
 def test_a_normal_qos_is_known_everywhere(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Rejections are those of a cluster with ``EnforcePartLimits=ALL``; on others sbat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from mirage.job_state import MISSING
 from mirage.sim.cluster import Cluster
 from mirage.sim.kernel.arrays import AFTER_ANY, AFTER_OK, AFTER_START, NO_JOB, WHOLE_NODE
 from mirage.slurm.records import Submission
+from mirage.slurm.sbatch_options import parse_sbatch, refuse_unit, to_argv
 from mirage.slurm.text.batch_script import directives
 from mirage.slurm_words.numbers import count_of
 from mirage.slurm_words.timestamps import instant_s, next_instant_s
@@ -26,6 +28,8 @@ DEFAULT_NICE = 100
 """Nice value of ``--nice`` without a number (sbatch(1))."""
 
 AFTER = {"after": AFTER_START, "afterany": AFTER_ANY, "afterok": AFTER_OK}
+
+_NODE_COUNT = re.compile(r"\d+[km]?(-\d+[km]?)?", re.ASCII | re.IGNORECASE)
 
 INVALID_PARTITION = "Invalid partition name specified"
 INVALID_LIMIT = "Requested time limit is invalid (missing or exceeds some limit)"
@@ -98,6 +102,7 @@ def read_request(
     try:
         partition = _partition(given, cluster)
         default_s = min(DEFAULT_TIME_S, cluster.partitions[partition].max_limit_s)
+        refuse_unit("--time", given.get("time"))
         limit_s = parse_limit_s(given.get("time") or str(default_s // MINUTE_S))
     except ConfigurationError:
         refuse("Invalid --time specification", by_sbatch=True)
@@ -173,7 +178,7 @@ def refuse(why: str, *, by_sbatch: bool = False) -> NoReturn:
 def _options(submission: Submission) -> Mapping[str, str | None]:
     try:
         script = Path(submission.directory, submission.script).read_bytes()
-        return {**directives(script), **submission.options}
+        return {**directives(script), **parse_sbatch(to_argv(submission.options))[0]}
     except OSError:
         refuse(f"Unable to open file {submission.script}", by_sbatch=True)
     except ConfigurationError as error:
@@ -194,6 +199,8 @@ def _partition(given: Mapping[str, str | None], cluster: Cluster) -> int:
 
 def _size(given: Mapping[str, str | None], cluster: Cluster) -> tuple[int, int, int]:
     """Returns nodes, and GPUs and CPUs per node."""
+    if given.get("nodes") and not _NODE_COUNT.fullmatch(given["nodes"] or ""):
+        refuse(f'"{given["nodes"]}" is not a valid node count', by_sbatch=True)
     tasks = count_of(given.get("ntasks") or "0")
     of_node = count_of(given.get("ntasks-per-node") or "0")
     nodes = count_of(given.get("nodes") or "0") or -(-tasks // of_node if tasks and of_node else -1)
