@@ -21,7 +21,7 @@ from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.predict.start.promise import OPEN, SETTLED
 from mirage.predict.start.promise_file import Promises
 from mirage.report.terminal.prediction_text import wait_text
-from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.cluster import Cluster, NodeGroup, Partition, Reservation
 from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload
 from mirage.slurm.backend import cluster_of
@@ -178,6 +178,25 @@ def test_a_job_with_a_begin_starts_then_at_the_earliest(terminal: Terminal, know
     assert terminal.json("--calibration")["open"] == 1
     terminal.type("--begin=010127", "serve.sh", status=1)
     assert "'010127' is not a time; write it as 2026-01-31T12:00" in terminal.stderr
+
+
+MAINTAINED = replace(
+    CLUSTER,
+    reservations=(
+        Reservation(BEGIN_S + 50 * HOUR_S, BEGIN_S + 60 * HOUR_S, "a", 2),
+        Reservation(BEGIN_S + 120 * HOUR_S, BEGIN_S + 121 * HOUR_S, "b", 1),
+    ),
+)
+
+
+@pytest.mark.parametrize("terminal", [MAINTAINED], indirect=True)
+def test_a_reservation_before_the_end_of_the_job_is_reported(terminal: Terminal) -> None:
+    note = "reservation r0 is not considered: 2 nodes from 2026-09-23 16:13 to 2026-09-24 02:13"
+    number = terminal.submit(time="2-0")
+    for words in (["-t", "2-0", "serve.sh"], ["--job", str(number)]):
+        assert [remark for remark in terminal.json(*words)["remarks"] if "considered" in remark] == [note]
+    assert note not in terminal.json("-N", "1", "-t", "1", "serve.sh")["remarks"]
+    assert note not in terminal.json("-N", "1", "-t", "8:00:00", "-p", "small", "serve.sh")["remarks"]
 
 
 def test_throttled_tasks_are_reported(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

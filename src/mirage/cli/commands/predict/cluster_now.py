@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mirage.policy.view import View
     from mirage.predict.start.predictor import JobRequest, StartPredictor
     from mirage.slurm.client import SlurmClient
-    from mirage.slurm.records import AccountedJob, Machine, Queue, QueuedJob
+    from mirage.slurm.records import AccountedJob, Machine, Queue, QueuedJob, SlurmReservation
     from mirage.slurm.slurm_view import Names
     from mirage.slurm.text.requested_size import RequestedSize
 
@@ -29,13 +29,14 @@ MOST_THREADS = 4
 
 @dataclass
 class ClusterNow:
-    """A snapshot of a cluster, from four of Slurm's commands.
+    """A snapshot of a cluster, from five of Slurm's commands.
 
     Attributes:
         options: The options of slurm.conf, keys in lower case.
         accounted: Jobs of the last days; empty if accounting gave no answer.
         remarks: What could not be observed, in words.
         default_qos: QOS of this user's jobs without one.
+        reservations: Reservations that have not ended.
     """
 
     client: SlurmClient
@@ -48,6 +49,7 @@ class ClusterNow:
     predictor: StartPredictor
     remarks: tuple[str, ...] = field(default=())
     default_qos: str = NORMAL
+    reservations: tuple[SlurmReservation, ...] = ()
 
     @property
     def name(self) -> str:
@@ -91,6 +93,29 @@ class ClusterNow:
         now_s = self.queue.time_s
         return max(next_instant_s(size.begin, now_s) - now_s, 0) if size.begin else 0
 
+    def reserved(self, partitions: Sequence[str], quantiles_s: Sequence[float], limit_s: int) -> list[str]:
+        """Returns the reservations of its nodes that begin before a job ends, in words.
+
+        Args:
+            partitions: Its partitions.
+            quantiles_s: Shape (levels,), quantiles of its wait; empty where nothing is predicted.
+            limit_s: Its time limit.
+        """
+        from mirage.predict.start.quantile_levels import MEDIAN
+        from mirage.report.terminal.prediction_text import local
+
+        if not quantiles_s:
+            return []
+        now_s = self.queue.time_s
+        until_s = now_s + quantiles_s[MEDIAN] + limit_s
+        nodes = {node.name for node in self.machine.nodes if not set(partitions).isdisjoint(node.partitions)}
+        return [
+            f"reservation {one.name} is not considered: {quantity(count, 'node')} from {local(one.start_s)} to "
+            f"{local(one.end_s)}"
+            for one in self.reservations
+            if now_s < one.start_s < until_s and (count := len(nodes.intersection(one.nodes)))
+        ]
+
     def mine(self) -> list[QueuedJob]:
         """Returns the pending jobs of this user."""
         return [job for job in self.queue.jobs if job.user == self.client.user and job.state is JobState.PENDING]
@@ -113,7 +138,7 @@ def observe_cluster(client: SlurmClient, history_s: int, *, seed: int) -> Cluste
         from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
         from mirage.slurm.slurm_view import Names, ended_of, throttled_tasks, view_of
 
-        options, machine, queue, accounted, remarks = observed.result()
+        options, machine, queue, reservations, accounted, remarks = observed.result()
     names = Names()
     view = view_of(queue, machine, ended_of(accounted, names), names, options)
     settings, default_qos = SlurmSettings.from_options(options, "scontrol show config"), NORMAL
@@ -130,7 +155,9 @@ def observe_cluster(client: SlurmClient, history_s: int, *, seed: int) -> Cluste
         remarks += (f"not simulated: {quantity(throttled, 'task')} of throttled arrays; the start may be later",)
     if not len(view.ended):
         remarks += ("accounting shows no ended jobs: every job is assumed to run until its limit",)
-    return ClusterNow(client, options, machine, queue, accounted, names, view, predictor, remarks, default_qos)
+    return ClusterNow(
+        client, options, machine, queue, accounted, names, view, predictor, remarks, default_qos, reservations
+    )
 
 
 def qos_factors(client: SlurmClient, names: Names) -> tuple[float, ...]:
@@ -150,13 +177,17 @@ def qos_factors(client: SlurmClient, names: Names) -> tuple[float, ...]:
 
 def _query(
     client: SlurmClient, history_s: int
-) -> tuple[Mapping[str, str], Machine, Queue, tuple[AccountedJob, ...], tuple[str, ...]]:
-    """Runs the four commands one after another."""
+) -> tuple[Mapping[str, str], Machine, Queue, tuple[SlurmReservation, ...], tuple[AccountedJob, ...], tuple[str, ...]]:
+    """Runs the five commands one after another."""
     with with_advice():
         options, machine, queue = client.configuration(), client.machine(), client.observe()
         if not machine.nodes:
             raise SlurmUnreachable("sinfo reports no node")
-    return options, machine, queue, *accounts(client, queue.time_s - history_s)
+    accounted, remarks = accounts(client, queue.time_s - history_s)
+    try:
+        return options, machine, queue, client.reservations(), accounted, remarks
+    except SlurmError as error:
+        return options, machine, queue, (), accounted, (*remarks, f"scontrol shows no reservations: {error}")
 
 
 @contextlib.contextmanager

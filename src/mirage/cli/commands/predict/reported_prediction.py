@@ -67,7 +67,7 @@ def report_request(
     prediction = now.predictor.of_any(now.requests(size))
     partition = ",".join(size.partitions)
     quantiles_s, used = corrected(prediction, correction, partition, size.nodes)
-    remarks = (*size.remarks, *now.remarks)
+    remarks = (*size.remarks, *now.remarks, *now.reserved(size.partitions, quantiles_s, size.limit_s))
     return ReportedPrediction(
         MISSING, requested.name, size.nodes, size.limit_s, partition, prediction, quantiles_s, slurm_s, "", remarks,
         correction.outcomes(), used,
@@ -114,6 +114,7 @@ def report_pending(now: ClusterNow, job: QueuedJob, correction: StartCorrection)
         if "," in job.partition:
             remarks.append("of its partitions only the first is considered")
     quantiles_s, used = corrected(prediction, correction, job.partition, job.nodes) if prediction else ((), 0)
+    remarks += now.reserved(job.partition.split(","), quantiles_s, job.limit_s)
     return ReportedPrediction(
         job.id, job.name, job.nodes, job.limit_s, job.partition, prediction, quantiles_s, job.start_s, why,
         tuple(remarks), correction.outcomes(), used,
