@@ -167,7 +167,9 @@ class Promises:
                 yield opened
         except (OSError, sqlite3.Error) as error:
             cause = error.strerror if isinstance(error, OSError) else error
-            raise StoreError(f"cannot use the promises in {self.path}: {cause}; name another MIRAGE_HOME") from error
+            damaged = type(error) is sqlite3.DatabaseError  # its subclasses are about other things, such as locks
+            remedy = "move the file away, and another is made" if damaged else "name another MIRAGE_HOME"
+            raise StoreError(f"cannot use the promises in {self.path}: {cause}; {remedy}") from error
 
 
 _ATTRIBUTE = {"raw": "waits_s", "told": "reported_s", "parts": "parts_s"}
