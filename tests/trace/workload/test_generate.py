@@ -145,6 +145,7 @@ class TestRefusals:
             {"days": 1, "load": 0},
             {"days": 1, "load": float("nan")},
             {"days": 1, "nodes": 0},
+            {"days": 1, "seed": -1},
         ],
     )
     def test_values_out_of_range(self, arguments):

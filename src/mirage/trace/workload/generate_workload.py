@@ -70,7 +70,7 @@ def generate_workload(
             "probably wrong: its nodes, or a date; leave that row out, or give --load and --nodes"
         )
     load, nodes = model.load if load is None else load, model.nodes if nodes is None else nodes
-    _check(days, jobs, load, nodes)
+    _check(days, jobs, load, nodes, seed)
     if days is not None:
         span_s = days * DAY_S
         drawn = _bursts_for_work(model, nodes, seed, span_s * load * nodes)
@@ -86,7 +86,7 @@ def generate_workload(
     return _table(model, drawn.rows(np.argsort(drawn.submit_s, kind="stable")))
 
 
-def _check(days: float | None, jobs: int | None, load: float, nodes: int) -> None:
+def _check(days: float | None, jobs: int | None, load: float, nodes: int, seed: int) -> None:
     if (days is None) == (jobs is None):
         raise ConfigurationError("give either the days or the number of jobs to generate, not both")
     for what, value, low, high in (
@@ -94,6 +94,7 @@ def _check(days: float | None, jobs: int | None, load: float, nodes: int) -> Non
         ("jobs", 1 if jobs is None else jobs, 1, 100_000_000),
         ("load", load, *LOADS),
         ("nodes", nodes, 1, 1_000_000),
+        ("seed", seed, 0, 2**53),
     ):
         if not low <= value <= high:
             raise ConfigurationError(f"{what} is {value:g}; it must lie between {low:g} and {high:,}")
