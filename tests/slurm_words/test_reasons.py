@@ -18,6 +18,7 @@ def test_what_passes_by_itself_needs_no_word(reason: str) -> None:
     [
         ("JobHeldAdmin", "held by an administrator (JobHeldAdmin)"),
         ("PartitionDown", "its partition is down (PartitionDown)"),
+        ("JobArrayTaskLimit", "as many tasks of its array run as it allows at once (JobArrayTaskLimit)"),
         ("launch failed requeued held", "held by Slurm: it could not be launched (launch failed requeued held)"),
         (
             "ReqNodeNotAvail,_UnavailableNodes:n[1-2]",

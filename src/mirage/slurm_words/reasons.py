@@ -47,6 +47,7 @@ _WORDS = {
     "AccountNotAllowed": "its account may not use that partition",
     "FrontEndDown": "the front end is down",
     "launch_failed_requeued_held": "held by Slurm: it could not be launched",
+    "JobArrayTaskLimit": "as many tasks of its array run as it allows at once",
     "BeginTime": "it may not start before its begin time",
 }
 
