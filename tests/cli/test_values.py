@@ -117,7 +117,7 @@ def test_no_range_of_the_command_line_holds_nan(words: list[str], capsys: pytest
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("predict --job 4_0", "'4_0' names a task of an array"),
+        ("predict --job 4_0", "'4_0' names a task of an array; give 4, the number of the array"),
         ("simulate x.csv --nodes 1_0", "'1_0' is not a valid number"),
         ("evaluate x.csv --nodes 7_6", "'7_6' is not a valid number"),
         ("trace generate --jobs 1_0 -o x", "'1_0' is not a valid number"),

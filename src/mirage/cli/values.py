@@ -29,7 +29,8 @@ def _without_underscore(parameter: click.Parameter, convert: Any, ctx: click.Con
     for text in value if isinstance(value, list | tuple) else (value,):
         if isinstance(text, str) and "_" in text:
             is_task = parameter.name == "job" and text[:1].isdecimal()
-            why = "names a task of an array; give the number of a job" if is_task else "is not a valid number"
+            task_of = f"names a task of an array; give {text.partition('_')[0]}, the number of the array"
+            why = task_of if is_task else "is not a valid number"
             raise click.BadParameter(f"{shown(text)} {why}.", ctx, parameter)
     return convert(parameter, ctx, value)
 
