@@ -48,13 +48,14 @@ def test_what_we_make_is_closed_to_others_and_so_are_folders_above_that_were_mis
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700
 
 
+@pytest.mark.parametrize("variable", ["MIRAGE_HOME", "HOME"])
 @pytest.mark.parametrize("name", ["~/mirage", "mirage", "./mirage"])
 def test_a_folder_that_depends_on_the_working_directory_is_refused(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigurationError, match=f"MIRAGE_HOME is '{re.escape(name)}', .*; write an absolute path"):
-        Home.of({"MIRAGE_HOME": name, "HOME": str(tmp_path)})
+    with pytest.raises(ConfigurationError, match=f"^{variable} is '{re.escape(name)}', .*; write an absolute path"):
+        Home.of({"HOME": str(tmp_path), variable: name})
     assert list(tmp_path.iterdir()) == []
 
 

@@ -181,13 +181,14 @@ def folder_of(environment: Mapping[str, str]) -> Path:
     Raises:
         ConfigurationError: Its path is relative, as with a quoted ``~``, or it is closed to this user, or another's.
     """
-    named = environment.get("MIRAGE_HOME", "")
+    name = "MIRAGE_HOME" if environment.get("MIRAGE_HOME") else "HOME"
+    named = environment.get(name, "")
     if named and not Path(named).is_absolute():
         raise ConfigurationError(
-            f"MIRAGE_HOME is {shown(named)}, but all commands and the agent must find the same folder; write an "
+            f"{name} is {shown(named)}, but all commands and the agent must find the same folder; write an "
             "absolute path, or ~/FOLDER without quotes"
         )
-    folder = Path(named or Path(environment.get("HOME") or "~").expanduser() / ".mirage")
+    folder = Path(named) if name == "MIRAGE_HOME" else Path(named or "~").expanduser() / ".mirage"
     if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK):
         raise ConfigurationError(
             f"the folder {folder} is closed to this user; name a folder of your own with MIRAGE_HOME"
