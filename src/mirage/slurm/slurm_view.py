@@ -111,9 +111,12 @@ def tiers_of(machine: Machine, known: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def in_order(pending: Iterable[QueuedJob], machine: Machine) -> list[QueuedJob]:
-    """Jobs in Slurm's order: by tier of their partition, by priority, by number."""
+    """Jobs in Slurm's order: by tier of their partition, then by priority.
+
+    Jobs equal in both stay in the given order.
+    """
     tiers = {partition.name: partition.priority_tier for partition in machine.partitions}
-    return sorted(pending, key=lambda job: (-tiers.get(_first(job.partition), 1), -job.priority, job.id))
+    return sorted(pending, key=lambda job: (-tiers.get(_first(job.partition), 1), -job.priority))
 
 
 def is_blocked(job: QueuedJob, now_s: int) -> bool:

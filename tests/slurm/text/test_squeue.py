@@ -51,7 +51,7 @@ def test_a_running_job() -> None:
 
 def test_the_command_requests_the_cells_in_that_order() -> None:
     *words, format_option = command()
-    assert tuple(words) == ("squeue", "--noheader", "--all", "--states=all", "--noconvert", "--Format")
+    assert tuple(words) == ("squeue", "--noheader", "--all", "--states=all", "--noconvert", "--sort=i", "--Format")
     assert [part.partition(":")[0] for part in format_option.split(",")] == list(CELLS) == list(FIELDS)
     assert format_option.count(FIELD) == len(FIELDS) - 1
     assert format_option.endswith(f"Name:{RECORD}")

@@ -26,14 +26,16 @@ FIELDS = (
 
 
 def command(mark: str = "") -> tuple[str, ...]:
-    """The command that requests every job.
+    """The command that requests every job, sorted by number.
+
+    Slurm starts jobs of equal priority in this order; by default, ``squeue`` lists them in the reverse one (22.05.8).
 
     Args:
         mark: Ends every separator. It is drawn for each call, so no user can have written it into a comment to
             imitate a job.
     """
     fields = ",".join(f"{name}:{RECORD if name == FIELDS[-1] else FIELD}{mark}" for name in FIELDS)
-    return ("squeue", "--noheader", "--all", "--states=all", "--noconvert", "--Format", fields)
+    return ("squeue", "--noheader", "--all", "--states=all", "--noconvert", "--sort=i", "--Format", fields)
 
 
 def read_queue(output: str, mark: str = "") -> tuple[tuple[QueuedJob, ...], SkippedRecords]:
