@@ -89,7 +89,7 @@ def test_a_recorded_run_is_decided_again_and_simulated(private_cluster: Any, tmp
     simulate = ("control", "replay", "record", "--simulate", "--from-scratch")
     printed = site.shell.mirage(*simulate)
     print(printed)
-    assert printed.splitlines()[0] == "aryl: 1 runs, 0 jobs left out (never ran, or have not ended)"
+    assert printed.splitlines()[0] == "aryl: 1 run, 0 jobs left out (never ran, or have not ended)"
     rows = {row["metric"]: row for row in json.loads(site.shell.mirage(*simulate, "--json"))["metrics"]}
     assert set(rows) == {*BOUNDS, "lent_node_h"}
     for metric, (share, absolute) in BOUNDS.items():
