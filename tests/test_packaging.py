@@ -36,6 +36,22 @@ def test_every_python_that_is_named_is_searched_for():
     assert [version for version in named if f"python{version}" not in setup] == []
 
 
+@pytest.mark.parametrize(
+    ("words", "python", "status", "message"),
+    [
+        (["plot,lern"], "", 2, "There is no extra 'lern'; there are plot, parquet, "),
+        (["learn", "test"], "", 2, "takes the extras as one word: scripts/setup learn,test\n"),
+        ([], "/nowhere/python3", 1, "Python 3.11 or newer; PYTHON=/nowhere/python3 is none. Install one"),
+    ],
+)
+def test_a_setup_that_cannot_be_is_refused_before_anything_is_installed(words, python, status, message):
+    environment = {**os.environ, "PYTHON": python}
+    done = subprocess.run(["scripts/setup", *words], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == status
+    assert message in done.stderr
+    assert "Installing" not in done.stderr
+
+
 def test_every_dependency_is_pinned():
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pinned = {re.sub(r"[-_.]+", "-", line.partition("==")[0]).lower() for line in lines}
