@@ -273,6 +273,21 @@ def test_a_waiting_link_cancelled_from_outside_pauses_the_chain(make) -> None:
     assert world.links(chain)[0].state is LinkState.RUNNING
 
 
+def test_a_link_that_never_ran_is_none_of_the_links_of_a_chain(make) -> None:
+    """The last of two links is cancelled while it waits: the chain is paused, and another one runs in its place."""
+    world = make()
+    chain = world.add(links=2)
+    world.live(HOUR_S)
+    world.slurm.cancel(world.links(chain)[1].job)
+    world.live(HOUR_S)
+    paused = world.store.chain("train")
+    assert paused.state is ChainState.PAUSED
+    world.store.change_chain(chain.id, state=ChainState.ACTIVE, why="")
+    world.live(2 * DAY_S)
+    assert world.store.chain("train").state is ChainState.DONE
+    assert [link.place for link in world.links(chain) if link.started_s != MISSING] == [1, 2]
+
+
 @pytest.mark.parametrize("spec", [{"links": 3}, {"until_done": True}, {"until_s": 3 * HOUR_S}])
 def test_a_chain_ends_and_leaves_nothing(make, spec: dict[str, object]) -> None:
     world = make(Program(run_s=HOUR_S) if "until_done" in spec else None)

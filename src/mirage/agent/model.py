@@ -220,7 +220,7 @@ class Link:
         earlier: Start, readiness and end of each run before a requeue, seconds; ``MISSING`` for never ready.
         begins_s: The time to which the agent has postponed its start; ``MISSING`` for none.
         withdrawn_s: Time of the decision to replace it by another link; ``MISSING`` for never.
-        given_up: Number of links before it that were withdrawn; they do not count.
+        given_up: Number of links before it that never ran, as they were withdrawn or cancelled; they do not count.
         nodelist: Hosts of its last run, as a host list; empty where they are not known.
         progress: The progress at its end, ``saved 1200``, ``step 1234`` or ``time 1790000000``; empty where not known.
         shortened_from_s: Its usual limit, where the agent has given it a shorter one to end before a reservation;
@@ -254,7 +254,7 @@ class Link:
 
     @property
     def place(self) -> int:
-        """Its number among the links that were not withdrawn before they ran: 1 for the first."""
+        """Its number among the links that ran or may run: 1 for the first."""
         return self.number - self.given_up
 
     @property
@@ -262,12 +262,17 @@ class Link:
         """Whether it left the queue on a withdrawal, and never ran."""
         return self.withdrawn_s != MISSING and self.state is LinkState.ENDED and self.started_s == MISSING
 
+    @property
+    def never_ran(self) -> bool:
+        """Whether it was withdrawn, or cancelled by somebody, before it could run."""
+        return self.was_withdrawn or (self.outcome is JobState.CANCELLED and self.started_s == MISSING)
+
 
 def next_link(chain: int, last: Link | None) -> Link:
     """The link after the last one of a chain; numbers are never used twice."""
     if last is None:
         return Link(chain, 1)
-    return Link(chain, last.number + 1, given_up=last.given_up + last.was_withdrawn)
+    return Link(chain, last.number + 1, given_up=last.given_up + last.never_ran)
 
 
 @dataclass(frozen=True, slots=True)

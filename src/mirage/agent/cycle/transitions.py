@@ -131,8 +131,8 @@ def _plan_next(context: CycleContext, chain: Chain, most_waiting: int) -> None:
     if waiting and (len(waiting) >= most_waiting or not _needs_further(context, chain, waiting[-1])):
         return
     link = next_link(chain.id, last)
-    if chain.spec.links and any(known.was_withdrawn for known in links):  # also one before the last
-        link = replace(link, given_up=sum(known.was_withdrawn for known in context.store.links(chain.id)))
+    if chain.spec.links and any(known.never_ran for known in links):  # also one before the last
+        link = replace(link, given_up=sum(known.never_ran for known in context.store.links(chain.id)))
     if (chain.spec.links and link.place > chain.spec.links) or _is_past_end(context, chain):
         return
     if chain.spec.budget_node_h and not _next_is_affordable(context, chain):

@@ -265,7 +265,7 @@ def _check_links(wanted: int | None, chain: Chain, store: Store) -> None:
     Raises:
         ConfigurationError: It is.
     """
-    places = [link.place for link in store.links(chain.id) if not link.was_withdrawn and link.job != MISSING]
+    places = [link.place for link in store.links(chain.id) if not link.never_ran and link.job != MISSING]
     if wanted is not None and wanted < max(places, default=0):
         raise ConfigurationError(
             f"--links {wanted}: chain {chain.name} has {max(places)} jobs already; give at least {max(places)}, or end "
