@@ -274,7 +274,7 @@ def test_a_waiting_link_cancelled_from_outside_pauses_the_chain(make) -> None:
 
 
 def test_a_link_that_never_ran_is_none_of_the_links_of_a_chain(make) -> None:
-    """The last of two links is cancelled while it waits: the chain is paused, and another one runs in its place."""
+    """Otherwise the cancelled last link would end the chain."""
     world = make()
     chain = world.add(links=2)
     world.live(HOUR_S)

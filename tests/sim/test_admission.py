@@ -13,6 +13,7 @@ from mirage.job_state import JobState
 from mirage.sim.check_schedule import check_schedule
 from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition
 from mirage.sim.disciplines.discipline_registry import DISCIPLINES
+from mirage.sim.kernel.arrays import NEVER_S
 from mirage.sim.simulation import Simulation, simulate
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import Workload, workload
@@ -161,7 +162,15 @@ def test_an_injected_job_is_refused_for_the_same_reasons(wanted: dict[str, int],
     sim = Simulation(GPUS, workload(table((0, 10, 20, 1), gpus=[1]), GPUS), "easy")
     with pytest.raises(JobRefused, match=message):
         sim.inject(**{"limit_s": 60, **wanted})
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        sim.inject(nodes=1.5, limit_s=60)  # type: ignore[arg-type]
     audit(sim)
+
+
+def test_a_time_after_all_events_is_reached_at_once() -> None:
+    sim = Simulation(GPUS, workload(table((0, 10, 20, 1), gpus=[1]), GPUS), "easy")
+    assert sim.advance(2**60) == NEVER_S - 1
+    assert sim.schedule().end_s.tolist() == [10]
 
 
 @pytest.mark.parametrize("name", ANYWHERE)

@@ -41,10 +41,14 @@ def test_whole_nodes_are_a_bin_a_group_and_shared_ones_a_bin_a_node() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"groups": ()}, "a cluster needs node groups of at least one node each, but there is none"),
+        (
+            {"groups": (NodeGroup("node", 40.5),)},  # type: ignore[arg-type]
+            "a cluster needs node groups of at least one whole node each, but group 'node' has 40.5 nodes",
+        ),
+        ({"groups": ()}, "a cluster needs node groups of at least one whole node each, but there is none"),
         (
             {"groups": (LEFT, NodeGroup("none", 0))},
-            "a cluster needs node groups of at least one node each, but group 'none' has 0 nodes",
+            "a cluster needs node groups of at least one whole node each, but group 'none' has 0 nodes",
         ),
         ({"partitions": ()}, "a cluster needs at least one partition"),
         ({"groups": (LEFT, RIGHT, LEFT)}, "two node groups have the name left; rename one"),

@@ -264,7 +264,7 @@ class Link:
 
     @property
     def never_ran(self) -> bool:
-        """Whether it was withdrawn, or cancelled by somebody, before it could run."""
+        """Whether it was withdrawn, or cancelled from outside, before it could run."""
         return self.was_withdrawn or (self.outcome is JobState.CANCELLED and self.started_s == MISSING)
 
 

@@ -205,9 +205,10 @@ class Cluster:
     reservations: tuple[Reservation, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.groups or any(g.count < 1 for g in self.groups):
-            none = ", ".join(f"group {g.name!r} has {g.count} nodes" for g in self.groups if g.count < 1)
-            raise ClusterError(f"a cluster needs node groups of at least one node each, but {none or 'there is none'}")
+        none = [g for g in self.groups if g.count < 1 or g.count % 1]
+        if none or not self.groups:
+            such = ", ".join(f"group {g.name!r} has {g.count!r} nodes" for g in none) or "there is none"
+            raise ClusterError(f"a cluster needs node groups of at least one whole node each, but {such}")
         if not self.partitions:
             raise ClusterError("a cluster needs at least one partition")
         _check_names("node groups", [g.name for g in self.groups])

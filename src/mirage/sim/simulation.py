@@ -10,6 +10,7 @@ started_s = branch.run_until_started(link)
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index
 from typing import Any, Self
 
 import numpy as np
@@ -163,9 +164,12 @@ class Simulation:
     def advance(self, until_s: int) -> int:
         """Advance to ``until_s`` inclusive, or to the start of a watched job; returns the time.
 
+        A time that has passed changes nothing.
+
         Raises:
             PlanInfeasible: The policy requested something that cannot be done.
         """
+        until_s = min(until_s, NEVER_S - 1)
         while True:
             came_back = event_loop.advance(self.world, self.state, self.scratch, self.kernel, until_s)
             if came_back == NEEDS_ROOM:
@@ -264,8 +268,9 @@ class Simulation:
 
         Raises:
             JobRefused: It can never run here, or names a partition, user or job that does not exist.
+            TypeError: Nodes or limit are no integer.
         """
-        job = link_record(self.next_id, nodes=nodes, limit_s=limit_s, **request)
+        job = link_record(self.next_id, nodes=index(nodes), limit_s=index(limit_s), **request)
         self._admissible(job, requests_memory="memory" in request)
         columns = job.view(np.ndarray)  # attributes of records are many times slower, here and below
         columns["submit_s"], columns["account"] = self.now_s, self._account_of_user[columns["user"]]

@@ -138,8 +138,8 @@ def test_a_waiting_link_cancelled_from_outside_pauses_the_chain() -> None:
     ("number", "age_s", "state", "places"),
     [
         (3, 0, ChainState.ACTIVE, [1, 2, 3, 3]),
-        (2, 0, ChainState.DONE, [1, 2, 3]),
-        (3, 3_600, ChainState.DONE, [1, 2, 3]),
+        (2, 0, ChainState.PAUSED, [1, 2, 3]),
+        (3, 3_600, ChainState.PAUSED, [1, 2, 3]),
     ],
 )
 def test_a_waiting_link_that_a_command_cancels_is_replaced(

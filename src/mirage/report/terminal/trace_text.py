@@ -145,7 +145,9 @@ def _named(title: str, counts: Mapping[str, int]) -> Text:
 
 def _print_busy(table: JobTable, busy: BusyNodes, console: Console) -> None:
     title = f": mean {busy.mean:,.1f}, peak {busy.peak:,}, inferred capacity about {busy.capacity:,}"
-    console.print(Text.assemble(("busy nodes", "bold"), title))
+    running = int(((table.start_s >= 0) & table.unfinished & (table.nodes > 0)).sum())
+    without = f"; without {quantity(running, 'job')} that had not ended" if running else ""
+    console.print(Text.assemble(("busy nodes", "bold"), title, without))
     bars = _BARS if console.encoding.lower().startswith("utf") else _ASCII_BARS
     occupancy = Occupancy.of(table)
     first_s, last_s = covered_s(table, occupancy)

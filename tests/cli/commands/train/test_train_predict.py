@@ -7,6 +7,7 @@ import pytest
 
 from mirage.cli import main
 from mirage.predict.waits.wait_model import load_wait_model
+from mirage.trace.read_trace import read_trace
 from mirage.trace.table import JobTable
 from mirage.trace.write_trace import write_trace
 
@@ -31,6 +32,7 @@ def test_a_model_and_its_card(trace, tmp_path, capsys):
     assert "waits of jobs.csv" in printed.out
     assert "coverage 80" in printed.out
     assert "900 jobs written to" in printed.err
+    assert "warning" not in printed.err
     assert load_wait_model(tmp_path / "waits.model").card.trained_on.rows == 900
 
 
@@ -46,6 +48,15 @@ def test_the_card_as_json(trace, tmp_path, capsys):
 def test_a_place_that_cannot_be_written_is_refused_before_the_work(trace, tmp_path, capsys):
     assert main(["train", "predict", str(trace), "-o", str(tmp_path / "none" / "waits.model")]) == 1
     assert "there is no folder" in capsys.readouterr().err
+
+
+def test_a_trace_without_requests_is_a_warning(trace, tmp_path, capsys):
+    table = read_trace(trace).table
+    write_trace(table.with_columns(limit_s=np.full(900, -1), nodes=np.full(900, -1)), tmp_path / "bare.csv")
+    assert main(["train", "predict", str(tmp_path / "bare.csv"), "-o", str(tmp_path / "m"), "--refit-days", "30"]) == 0
+    printed = capsys.readouterr().err
+    for what in ("time limit", "number of nodes"):
+        assert f"bare.csv has a {what}, so the model cannot use it; add it to the trace" in printed
 
 
 def test_a_trace_that_is_too_short_is_refused(trace, tmp_path, capsys):

@@ -76,6 +76,12 @@ def predict(
     from mirage.report.terminal.progress import progress_bar
 
     table = read_named_trace(trace, reading).table
+    for what, known in (("time limit", table.limit_s > 0), ("number of nodes", table.nodes > 0)):
+        if not known.any():
+            click.echo(
+                f"mirage: warning: no job of {trace} has a {what}, so the model cannot use it; add it to the trace",
+                err=True,
+            )
     settings = RollingSettings(refit_s=int(refit_days * DAY_S), boosting=BoostingSettings(threads=threads, seed=seed))
     with progress_bar("held-out waits") as progress:
         model = train_wait_model(table, Path(trace).name, share=hold_out, settings=settings, progress=progress)
