@@ -35,7 +35,7 @@ def test_human_output(sacct, capsys):
     assert "\x1b" not in out
 
 
-def test_jobs_that_had_not_ended_are_not_counted_as_busy_and_said(tmp_path, capsys):
+def test_jobs_that_had_not_ended_are_left_out_of_busy_nodes_and_reported(tmp_path, capsys):
     path = tmp_path / "sacct.txt"
     path.write_text(SACCT + "3|bo|RUNNING|2024-01-15T09:00:00|2024-01-15T09:05:00|Unknown|01:00:00|8|gpu\n")
     assert main(["trace", "info", str(path)]) == 0
