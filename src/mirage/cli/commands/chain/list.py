@@ -155,6 +155,8 @@ def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
     budget = budget_of(chain, links, now_s)
     reserved = ReservedTime.of(chain.reserved)
     stopped = reserved.in_words if reserved is not None else in_words(waiting[-1].reason) if waiting else ""
+    if shown is not None and (shown.number, shown.state.value) == (1, "held"):
+        stopped = stopped or "it waits for its own --dependency"
     shortened = [link for link in links if link.shortened_from_s > link.limit_s and link.state.value != "ended"]
     return {
         "chain": chain.name,
