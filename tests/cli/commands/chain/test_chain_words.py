@@ -89,7 +89,7 @@ def test_list_reports_what_is_the_matter(type_: Type, store: SqlStore) -> None:
 
 
 def test_list_names_the_dependency_of_the_first_job(type_: Type, store: SqlStore) -> None:
-    store.add_link(Link(2, 1, LinkState.HELD, 201, 0, 0, reason=""))
+    store.change_link(2, 1, state=LinkState.HELD, job=201)
     assert type_("chain", "list", "-nP", "-o", "chain,why")[0].splitlines() == [
         "serve|", "train|it waits for its own --dependency",
     ]  # fmt: skip
