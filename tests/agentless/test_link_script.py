@@ -103,6 +103,20 @@ def test_a_wrong_estimate_burns_no_link_after_another(
     assert (tmp_path / "updates").exists() is released
 
 
+def test_the_status_of_a_job_that_leaves_on_the_signal_is_its_own(tmp_path: Path) -> None:
+    """The signal ends the wait for the job at about the time at which the job ends."""
+    script = link_script(AgentlessSpec("train", "key", str(tmp_path), "job.sh", {}), default_tree())
+    waits = script[script.index("while wait") : script.index("kill $w ")]
+    (tmp_path / "job.sh").write_text("#!/bin/sh\ntrap 'exit 0' USR2\nwhile :; do sleep 2 & wait $!; done\n")
+    (tmp_path / "job.sh").chmod(0o755)
+    (tmp_path / "link.sh").write_text(
+        "trap 'kill -s USR2 $child; sleep 0.1 &' USR2\n./job.sh &\nchild=$!\n(sleep 0.5; kill -s USR2 $$) &\n"
+        f"{waits}exit $rc\n"
+    )
+    links = [subprocess.Popen(["sh", "link.sh"], cwd=tmp_path, stderr=subprocess.DEVNULL) for _ in range(40)]
+    assert {link.wait(30) for link in links} == {0}
+
+
 def test_every_variable_of_the_script_is_assigned_in_it(tmp_path: Path) -> None:
     script = link_script(AgentlessSpec("train", "key", str(tmp_path), "job.sh", {}), default_tree())
     assigned = re.findall(r"\b([a-z_]+)=|\bfor ([a-z_]+) in\b", script)

@@ -164,22 +164,21 @@ ensure
 $(command -v setsid) "$d/$script" "$@" &
 child=$!
 watch &
-watcher=$!
+w=$!
 [ $before = 0 ] || take &
-taker=$!
-code=129
-while [ $code -gt 128 ]; do
-  wait $child
-  code=$?
-  kill -0 $child 2>/dev/null || break
-done
-kill $watcher $taker $reaper 2>/dev/null
-[ $leaving$code$until_done != 001 ] || {
+t=$!
+while wait $child; rc=$?; [ $rc -gt 128 ] && kill -0 $child 2>/dev/null; do :; done
+# where a trap has ended that wait, its status is not that of the child
+wait $child
+c=$?
+[ $c = 127 ] || rc=$c
+kill $w $t $reaper 2>/dev/null
+[ $leaving$rc$until_done != 001 ] || {
   say "the work is done"
   >"$d/done"
 }
 . "$f"
 until ensure; do sleep 20; done
 last && >"$d/done"
-say "ends with status $code"
-exit $code
+say "ends with status $rc"
+exit $rc
