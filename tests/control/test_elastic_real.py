@@ -63,6 +63,15 @@ def submitted(site: Site, *words: str, comment: str = RANGE) -> int:
     return int(site.run(*argv, "--wrap", f"exec bash {site.folder}/job.sh {site.folder}/$SLURM_JOB_ID"))
 
 
+def as_operator(site: Site) -> SlurmClient:
+    """Slurm with the rights of a second user, an operator."""
+    opened(site.cluster)
+    site.run("sacctmgr", "-i", "add", "account", "operators")
+    site.run("sacctmgr", "-i", "add", "user", OTHER, "account=operators")
+    site.run("sacctmgr", "-i", "modify", "user", OTHER, "set", "AdminLevel=Operator")
+    return SlurmClient(SecondUser(site.cluster), user=OTHER)
+
+
 def run(executor: PlanExecutor, site: Site, job: int, name: str, gpus: int) -> int:
     """Carry out a plan of one verb; returns the number of refusals."""
     row = {"name": name, "job": job, "submit_s": site.job(job).submit_s, "gpus": gpus}
@@ -99,15 +108,10 @@ def beyond_s(log: list[Event]) -> float:
 def test_an_operator_resizes_another_users_job_and_ends_its_hold_down(private_cluster: Any, tmp_path: Path) -> None:
     site = Site(private_cluster, tmp_path, accounting=True, enforce="")
     site.shell.script("job.sh", SCRIPT)
-    opened(site.cluster)
-    site.run("sacctmgr", "-i", "add", "account", "operators")
-    site.run("sacctmgr", "-i", "add", "user", OTHER, "account=operators")
-    site.run("sacctmgr", "-i", "modify", "user", OTHER, "set", "AdminLevel=Operator")
+    slurm = as_operator(site)
     slurm_log = site.cluster.spec.log / "slurmctld.log"
     at = slurm_log.stat().st_size
-    executor = PlanExecutor(
-        SlurmClient(SecondUser(site.cluster), user=OTHER), pools_of(site), tmp_path / "s", time.time
-    )
+    executor = PlanExecutor(slurm, pools_of(site), tmp_path / "s", time.time)
     outcomes: list[str] = []
     executor.on_outcome = lambda outcome: outcomes.append(f"{outcome['what']} {outcome['outcome']}")
     job, bystander = submitted(site, "--gpus=2"), submitted(site, "--gpus=1", comment="gpus=1-4")
@@ -143,6 +147,132 @@ def test_an_operator_resizes_another_users_job_and_ends_its_hold_down(private_cl
     received = slurm_log.read_text()[at:]
     assert "REQUEST_JOB_REQUEUE" in received
     assert "Security violation" not in received
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming a second user needs root")
+def test_a_job_changes_its_size_by_workers_within_two_seconds_and_leaves_no_orphan(
+    private_cluster: Any, tmp_path: Path
+) -> None:
+    site = Site(private_cluster, tmp_path, accounting=True, enforce="")
+    slurm = as_operator(site)
+    slurm_log = site.cluster.spec.log / "slurmctld.log"
+    at = slurm_log.stat().st_size
+    executor = PlanExecutor(slurm, pools_of(site), tmp_path / "s", time.time)
+    outcomes: list[str] = []
+    executor.on_outcome = lambda outcome: outcomes.append(f"{outcome['what']} {outcome['outcome']}")
+    main = site.submit("--gpus=2", "-t", "60")
+    site.until_running(main)
+    worker = f"mirage-control worker-of={main}"
+    workers = [site.submit("--gpus=2", "-t", "60", "--hold", "--requeue", comment=worker) for _ in range(2)]
+    until(lambda: len(site.run("squeue", "-h").splitlines()) == 3, 10, lambda: site.run("squeue"))
+
+    def running() -> int:
+        return len(site.run("squeue", "-h", "-t", "R,CG").splitlines())
+
+    executor.allowed.pools = replace(executor.pools, resizes_per_job_hour=99, resizes_per_hour=99)
+    times: dict[int, list[float]] = {2: [], 4: [], 6: []}
+    for gpus in (6, 2, 4, 6, 4, 2, 6):
+        begun_s = time.monotonic()
+        assert run(executor, site, main, "resize", gpus) == 0, outcomes
+        until(lambda gpus=gpus: running() == gpus // 2, 5, lambda: f"{site.run('squeue')}\n{outcomes}", pause_s=0.02)
+        times[gpus].append(time.monotonic() - begun_s)
+        time.sleep(1.5)
+        assert running() == gpus // 2
+    print(f"by workers: {max(map(max, times.values())):.2f} s at most; {times}")
+    assert site.job(main).state is JobState.RUNNING
+    assert restarts_of(site, main) == 0, "the main job has gone on"
+
+    adviser = Adviser(slurm, replace(pools_of(site), scheduler="aryl"))
+    assert "end" not in [step.kind for step in adviser.advise(time.time()).steps]
+    site.run("scancel", "--signal=KILL", "--full", str(main))
+    until(lambda: running() == 2, 10, lambda: site.run("squeue"))
+    advice = adviser.advise(time.time())
+    ends = [verb for step in advice.steps for verb in step.verbs if verb.name == "end"]
+    assert sorted(verb.job for verb in ends) == workers
+    executor.begin()
+    snapshot = take_gpu_snapshot(slurm, int(time.time()))
+    executor.observe(snapshot)
+    write_plan(tmp_path, 1, snapshot.time_s, ends)
+    assert executor.run_plan(read_plan(tmp_path)[1]) == 0, outcomes
+    until(lambda: not site.run("squeue", "-h"), 10, lambda: site.run("squeue"))
+    assert restore(executor) == []
+    executor.close()
+    assert "Security violation" not in slurm_log.read_text()[at:]
+
+
+MAIN_JOB = """#!/bin/bash
+#SBATCH --gpus=2 -t 60 --mem=10 --requeue --output=/dev/null
+if [ "${SLURM_RESTART_COUNT:-0}" = 0 ]; then
+    for worker in 1 2; do
+        sbatch --hold --requeue --gpus=2 -t 60 --mem=10 -p train -J worker \\
+            --comment="mirage-control worker-of=$SLURM_JOB_ID" job.sh w
+    done
+fi
+trap exit USR2
+while true; do sleep 0.2; done
+"""
+
+
+def test_a_controller_lets_jobs_grow_by_their_workers_and_ends_workers_with_them(
+    private_cluster: Any, tmp_path: Path
+) -> None:
+    site = Site(private_cluster, tmp_path)
+    site.shell.script("main.sh", MAIN_JOB)
+    more = 'poll = "6s"\n[rates]\nrequests_per_minute = 60\nresizes_per_job_hour = 60\nresizes_per_hour = 600\n[owner]'
+    config = (tmp_path / "pools.toml").read_text().replace("[owner]", more).replace("[jobs]", "[jobs]\nmost_gpus = 6")
+    (tmp_path / "pools.toml").write_text(config)
+    before = site.reservations()
+    act = ("control", "run", "--config", "pools.toml", "--act", "--state", "state", "--record", "views")
+
+    def controller(number: int) -> Any:
+        words, out = (*act[:-1], f"views{number}"), tmp_path / f"out{number}"
+        process = start(mirage, *words, env=site.shell.environment, cwd=tmp_path, out=out, err=out)
+        AGENTS.append(process)
+        return process
+
+    def names(states: str) -> list[str]:
+        return sorted(site.run("squeue", "-h", "-t", states, "-o", "%j").split())
+
+    def grown() -> int:
+        words = ("sbatch", "--parsable", "-p", "train", "-J", "main", "--comment=mirage-control", "-D", str(tmp_path))
+        job = int(site.run(*words, str(tmp_path / "main.sh")))
+        until(lambda: names("R") == ["main", "worker", "worker"], 30, lambda: site.run("squeue"))
+        return job
+
+    process = controller(1)
+    ends_s = []
+    for end in (("scancel",), ("scancel", "--signal=KILL", "--full"), ("scancel", "--signal=USR2", "--batch")):
+        job = grown()
+        assert site.job(job).state is JobState.RUNNING
+        assert restarts_of(site, job) == 0
+        begun_s = time.monotonic()
+        site.run(*end, str(job))
+        until(lambda: not site.run("squeue", "-h"), 20, lambda: site.run("squeue"))
+        ends_s.append(time.monotonic() - begun_s)
+    print(f"workers after the end of their main job, with a poll of 6 s: {', '.join(f'{s:.1f} s' for s in ends_s)}")
+
+    job = grown()
+    site.run("scontrol", "requeue", str(job))
+    until(lambda: restarts_of(site, job) == 1 and site.job(job).state is JobState.RUNNING, 30, lambda: "")
+    until(lambda: names("R") == ["main", "worker", "worker"], 30, lambda: site.run("squeue"))
+    process.kill()  # its executor ends within a second
+    site.run("scancel", str(job))
+    process.wait()
+    until(lambda: names("R") == ["worker", "worker"], 10, lambda: site.run("squeue"))
+    controller(2)
+    until(lambda: not site.run("squeue", "-h"), 20, lambda: site.run("squeue"))
+
+    job = grown()
+    site.shell.mirage("control", "off", "--config", "pools.toml", "--state", "state")
+    assert names("R") == ["main", "worker", "worker"], "off ends no job"
+    assert site.reservations() == before
+    for number in (1, 2):
+        site.shell.mirage("control", "replay", f"views{number}")
+
+
+def restarts_of(site: Site, job: int) -> int:
+    """How often a job was requeued."""
+    return int(re.findall(r"Restarts=(\d+)", site.run("scontrol", "show", "job", str(job)))[0])
 
 
 def test_a_controller_dies_between_the_requeue_and_the_new_size_and_nothing_is_left_held(

@@ -23,7 +23,7 @@ from mirage.control.verbs import FENCE, PLAN_VERBS, VERBS
 from mirage.errors import SlurmUnreachable
 from mirage.slurm.runner import Completed
 from tests.support.acting_cluster import ELASTIC, OWNED, SUBMITTED_S, WORDS, ActingCluster, of, plan
-from tests.support.control_cluster import NOW_S, loan, pending, running
+from tests.support.control_cluster import NOW_S, held, loan, pending, running
 
 
 def test_every_verb_of_a_plan_is_its_command(executor: PlanExecutor, cluster: ActingCluster) -> None:
@@ -181,7 +181,9 @@ HARMLESS = re.compile(
     r"|scontrol update JobId=([78]|12) (ReservationName=(mirage-loan-i[123])?|Nice=-?\d+)"
     r"|scontrol requeue ([56]|11)|scontrol update JobId=([56]|11) (StartTime=uts\d+|ReservationName=)"
     r"|scontrol update JobId=1[12] TresPerJob=gres:gpu:a100:[3-6]"
-    r"|scancel --signal=USR1 --full --state=RUNNING ([56]|11)"
+    r"|scancel --signal=USR1 --full --state=RUNNING ([56]|11|15)"
+    r"|scontrol requeue 15|scontrol update JobId=15 StartTime=uts\d+"
+    r"|scontrol requeuehold 16|scontrol (release|uhold) 1[67]"
 )
 """All commands that a plan may lead to on the cluster of these tests."""
 
@@ -193,15 +195,15 @@ def test_of_random_plans_nothing_else_is_sent(
     dice = random.Random(7)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     values: list[Any] = [
-        *range(13), -1, 2**31, 2**70, -90, SUBMITTED_S, NOW_S, True, None, 1.5, "i1", "i2", "i3", "t1", "i[1-3]",
+        *range(19), -1, 2**31, 2**70, -90, SUBMITTED_S, NOW_S, True, None, 1.5, "i1", "i2", "i3", "t1", "i[1-3]",
         "i1,i2", "", "i1 Users=mallory", "i1;reboot", "$(reboot)", "../i1", "ALL", "\x00", "5,9", "5 9",
         [], {}, ["i1"], "i1\n",
     ]  # fmt: skip
     names = [*PLAN_VERBS, *PLAN_VERBS, *VERBS, "cancel", "update", "shutdown", "", 3, None]
     keys = ["job", "submit_s", "node", "nice", "minutes", "warns", "gpus", "users", "command", "name "]
     right: dict[str, list[Any]] = {
-        "job": [*range(5, 13)], "submit_s": [SUBMITTED_S], "node": ["i1", "i2", "i3"], "nice": [-90, -9, 3, 50],
-        "minutes": [1, 30, 60], "warns": [True, False], "gpus": [0, 2, 3, 6, 7],
+        "job": [*range(5, 19)], "submit_s": [SUBMITTED_S], "node": ["i1", "i2", "i3"], "nice": [-90, -9, 3, 50],
+        "minutes": [1, 30, 60], "warns": [True, False], "gpus": [0, 2, 3, 4, 5, 6, 7],
     }  # fmt: skip
 
     def verb() -> Any:
@@ -217,6 +219,13 @@ def test_of_random_plans_nothing_else_is_sent(
 
     folder = tmp_path / "state"
     cluster.jobs += [running(11, "t2", **WORDS), pending(12, PriorityLong=50, **WORDS)]
+    worker = {"tres_per_node": "gres:gpu:1", "Comment": "mirage-control worker-of=15"}
+    cluster.jobs += [
+        running(15, "t1"),
+        running(16, "t1", **worker),
+        held(17, **worker),
+        held(18, Comment="worker-of=15"),
+    ]
     fresh = [dict(job) for job in cluster.jobs]
     pools = replace(ELASTIC, evictions_per_hour=1000, resizes_per_hour=1000, grace_s=0)
     executor = PlanExecutor(cluster.slurm, pools, folder, cluster.clock)

@@ -39,7 +39,15 @@ class ActingCluster(ControlCluster):
 
     def run(self, argv: Sequence[str], **options: Any) -> Completed:
         words: Any = tuple(argv)
-        if words[0] == "scancel" or words[1] in ("update", "create", "delete", "requeue", "release"):
+        if words[0] == "scancel" or words[1] in (
+            "update",
+            "create",
+            "delete",
+            "requeue",
+            "release",
+            "requeuehold",
+            "uhold",
+        ):
             self.sent.append(words)
             if self.refusing in " ".join(words):
                 return Completed(1, "", self.refusal)

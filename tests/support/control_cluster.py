@@ -49,6 +49,11 @@ def running(number: int, nodes: str, **cells: object) -> dict[str, str]:
     return pending(number, **{**started, "Reason": "None", **cells})
 
 
+def held(number: int, **cells: object) -> dict[str, str]:
+    """A job that its user holds."""
+    return pending(number, **{"PriorityLong": 0, "Reason": "JobHeldUser", **cells})
+
+
 def loan(node: str, ends_in_s: int = 1800, name: str = "", state: str = "ACTIVE") -> str:
     """A reservation as ``scontrol --oneliner`` prints it."""
     return (

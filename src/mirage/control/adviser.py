@@ -28,6 +28,7 @@ from mirage.control.recording import record
 from mirage.control.run_record import RunRecord
 from mirage.control.steps import START, ControlStep, steps_of_plan
 from mirage.control.verbs import command_of
+from mirage.control.worker_jobs import only_holds
 from mirage.errors import ConfigurationError, SlurmError
 from mirage.schedule.scheduler_contract import GpuLend, GpuPlan, GpuPreempt, GpuReturn, GpuStart
 from mirage.schedule.schedulers.view_schedulers import REMEMBERING, ViewDecider
@@ -221,7 +222,7 @@ class Adviser:
     def _within_budget(self, step: ControlStep, now_s: int) -> ControlStep:
         """The step, refused if it stops a running job beyond the budget of the job or of the hour."""
         verb = next((verb for verb in step.verbs if verb.name in (EVICT, RESIZE)), None)
-        if step.refused or verb is None:
+        if step.refused or verb is None or only_holds(verb.workers):
             return step
         stops = self._stops[verb.name]
         if why := why_over_budget(verb.name, verb.job, stops, self.pools, now_s):

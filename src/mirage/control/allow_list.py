@@ -14,6 +14,7 @@ from mirage.control.begun_evictions import EVICT, RESIZE, why_over_budget
 from mirage.control.job_sizes import job_sizes
 from mirage.control.pools_file import Pools
 from mirage.control.verbs import LOAN, PLAN_VERBS, TASKS_UNKNOWN, Verb, fits_loan, lost_loan
+from mirage.control.worker_jobs import is_orphan, main_job_of, only_holds, worker_changes
 from mirage.duration import MINUTE_S
 from mirage.job_state import JobState
 from mirage.slurm.text.gpu_queue import GpuQueueJob
@@ -41,6 +42,8 @@ class AllowList:
         stops: Times of evictions and of resizes, with the jobs.
         leaving: Ids of jobs that are being stopped.
         loans: Ends of loans by name, in seconds since 1970.
+        workers: Worker jobs, by the id of their main job.
+        unfinished: Ids of all jobs that have not ended; None if they are not known.
         sent: Times of the commands of the last minute.
     """
 
@@ -49,6 +52,8 @@ class AllowList:
     stops: Mapping[str, deque[tuple[float, int]]]
     leaving: Container[int]
     loans: dict[str, int] = field(default_factory=dict)
+    workers: Mapping[int, tuple[GpuQueueJob, ...]] = field(default_factory=dict)
+    unfinished: Container[int] | None = None
     sent: deque[float] = field(default_factory=deque)
 
     def why_not(self, verb: Verb, jobs: Mapping[int, GpuQueueJob], unsent: int = 0) -> str:
@@ -66,7 +71,8 @@ class AllowList:
             return "not a node of the owner"
         while self.sent and not now_s - MINUTE_S < self.sent[0] <= now_s:  # the clock may have been set back
             self.sent.popleft()
-        commands, most = len(self.sent) + unsent, self.pools.commands_per_minute
+        of_workers = len(self.changes(verb, jobs.get(verb.job)))
+        commands, most = len(self.sent) + unsent + max(of_workers - 1, 0), self.pools.commands_per_minute
         if verb.name == "nice":
             most -= most // _RESERVED
         if commands >= most:
@@ -80,8 +86,17 @@ class AllowList:
         one = jobs.get(verb.job)
         if one is None or one.job.submit_s != verb.submit_s:
             return "not a job that takes part, or requeued since"
+        return self._why_not_for_job(verb, one, jobs, now_s)
+
+    def _why_not_for_job(self, verb: Verb, one: GpuQueueJob, jobs: Mapping[int, GpuQueueJob], now_s: float) -> str:
+        """Why a verb for a job that takes part is not carried out; empty if it is."""
         if one.tasks_unknown:
             return TASKS_UNKNOWN
+        if verb.name == "end":
+            is_known = self.unfinished is not None and is_orphan(one, self.unfinished)
+            return "" if is_known else "not a worker whose main job has ended, or that is not known now"
+        if main_job_of(one.job):
+            return "a worker job: only its main job changes"
         if verb.name in (EVICT, RESIZE):
             return self._why_no_stop(verb, one, now_s)
         if verb.name == "unhold":
@@ -104,12 +119,27 @@ class AllowList:
 
     def why_not_size(self, verb: Verb, one: GpuQueueJob) -> str:
         """Why a job does not get another size; empty if it does."""
-        sizes = job_sizes(one, self.pools)
-        if not sizes.elastic or not sizes.least <= verb.gpus <= sizes.most:
+        workers = self.workers.get(one.job.id, ())
+        sizes = job_sizes(one, self.pools, workers)
+        waits = one.job.state is JobState.PENDING
+        most = sizes.least if sizes.of_worker and waits else sizes.most
+        if not sizes.elastic or not sizes.least <= verb.gpus <= most:
             return "not an elastic job, or not a size of its range"
+        if sizes.of_worker:
+            return "" if self.changes(verb, one) else "it has this size"
         if verb.gpus == one.job.gpus:
             return "it has this size"
         return "a job in a reservation does not change its size" if verb.name == RESIZE and one.reservation else ""
+
+    def changes(self, verb: Verb, one: GpuQueueJob | None) -> tuple[Verb, ...]:
+        """The verbs of the worker jobs that change the size of a job, or leave with it."""
+        workers = self.workers.get(verb.job, ())
+        if one is None or not workers:
+            return ()
+        if verb.name == EVICT:
+            return worker_changes(workers, 0)
+        of_worker = job_sizes(one, self.pools, workers).of_worker * (verb.name in (RESIZE, "size"))
+        return worker_changes(workers, max(verb.gpus - one.job.gpus, 0) // of_worker) if of_worker else ()
 
     def _why_no_stop(self, verb: Verb, one: GpuQueueJob, now_s: float) -> str:
         """Why a running job is not requeued, for an eviction or a new size; empty if it is."""
@@ -117,6 +147,8 @@ class AllowList:
             return why
         if not runs(one) or one.job.id in self.leaving:
             return "not running, or leaving already"
+        if only_holds(self.changes(verb, one)):
+            return ""
         return why_over_budget(verb.name, verb.job, self.stops[verb.name], self.pools, now_s)
 
 

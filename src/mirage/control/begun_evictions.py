@@ -126,12 +126,12 @@ def kind_of(verb: Verb) -> str:
 def stops_in(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[float, int]]]:
     """Time in seconds since 1970 and job of the evictions and of the resizes of a journal.
 
-    A job with the signal counts even if it leaves by itself: it was made to.
+    A job with the signal counts even if it leaves by itself: it was made to. A resize by worker jobs is a row itself.
     """
     found: dict[str, list[tuple[float, int]]] = {EVICT: [], RESIZE: []}
     for row in rows:
         verb = verb_from_json(row["verb"])
-        if verb.name == "signal" or (verb.name == "requeue" and not verb.warns):
+        if verb.name in ("signal", RESIZE) or (verb.name == "requeue" and not verb.warns):
             found[kind_of(verb)].append((row["time_s"], verb.job))
     return found
 

@@ -2,7 +2,7 @@
 
 Servers are the nodes of the two pools on which the scheduler may decide: all nodes of the borrower, lent nodes of the
 owner, and idle ones of the owner, which it may lend. A node of the owner with a job of its own is not in the view.
-Jobs are those that take part. All other jobs only hold GPUs.
+Jobs are those that take part. All other jobs only hold GPUs. A job and its worker jobs are one job of the view.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from mirage.array_types import Floats, Ints
-from mirage.control.job_sizes import NO_SIZES, JobSizes, job_sizes
+from mirage.control.job_sizes import NO_SIZES, JobSizes, job_sizes, present_gpus
 from mirage.control.model_profiles import job_model
 from mirage.control.pools_file import BORROWER, OWNER, Pools
 from mirage.control.progress_files import JobProgress
 from mirage.control.verbs import LOAN, TASKS_UNKNOWN, lost_loan
+from mirage.control.worker_jobs import is_orphan, main_job_of, running, unfinished_ids, workers_by_main
 from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S
 from mirage.errors import SlurmUnreachable, first_of
 from mirage.job_state import JobState
@@ -65,10 +66,11 @@ class ControlJob:
         submit_s: Its first submission, also after a requeue.
         queued_s: Its last submission.
         limit_s: Its time limit; ``MISSING`` for none.
-        gpus: The GPUs that it has, or requests while it waits.
+        gpus: The GPUs that it has, or requests while it waits; with those of its workers that run.
         gpu_type: The GPU type that it requests; empty for any.
         sizes: The numbers of GPUs that it may have.
         task: How commands name it if it is of an array; empty for other jobs.
+        workers: Its worker jobs.
     """
 
     id: int
@@ -86,6 +88,7 @@ class ControlJob:
     gpu_type: str = ""
     sizes: JobSizes = NO_SIZES
     task: str = ""
+    workers: tuple[GpuQueueJob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,7 @@ class ControlView:
         loans: Nodes with an active loan, and the end of each in seconds since 1970.
         taken_back: Nodes with a loan on which jobs of the owner run, and none that takes part; not in the view.
         stranded: Jobs that take part, and that Slurm holds because their loan has ended; not in the view.
+        orphans: Worker jobs that take part, and whose main job has ended; not in the view.
         left_out: Jobs of the borrower's partition that are not in the view, by reason.
         rigid: Jobs of the view that declare a size range but have one size, by reason.
     """
@@ -109,6 +113,7 @@ class ControlView:
     loans: Mapping[str, int]
     taken_back: tuple[str, ...]
     stranded: tuple[ControlJob, ...]
+    orphans: tuple[ControlJob, ...]
     left_out: Mapping[str, int]
     rigid: Mapping[str, int]
 
@@ -154,6 +159,12 @@ class _Row(NamedTuple):
     progress: JobProgress | None = None
     model: int = LINEAR
     batch: int = 0
+    workers: tuple[GpuQueueJob, ...] = ()
+
+    @property
+    def gpus(self) -> int:
+        """The GPUs that it has or requests, with those of its workers that run."""
+        return present_gpus(self.one, self.workers)
 
 
 def control_view(
@@ -225,13 +236,21 @@ def control_view(
         lambda: held,
     )
     jobs = tuple(map(_control_job, rows))
-    stranded = tuple(
-        _control_job(_Row(one, first.of(one.job), {}, JobSizes(one.job.gpus, one.job.gpus)))
-        for one in candidates
-        if one.job.state is JobState.PENDING and lost_loan(one.job.reason, pools.owner_nodes)
-    )
+    unfinished = unfinished_ids(snapshot.jobs)
+    stranded = [
+        one for one in candidates if one.job.state is JobState.PENDING and lost_loan(one.job.reason, pools.owner_nodes)
+    ]
+    orphans = [one for one in candidates if is_orphan(one, unfinished)]
     rigid = Counter(row.sizes.rigid_why for row in rows if row.sizes.rigid_why)
-    return ControlView(view, surroundings, jobs, surroundings.servers, loans, taken_back, stranded, left_out, rigid)
+    return ControlView(
+        view, surroundings, jobs, surroundings.servers, loans, taken_back, _outside(stranded, first),
+        _outside(orphans, first), left_out, rigid,
+    )  # fmt: skip
+
+
+def _outside(jobs: Iterable[GpuQueueJob], first: FirstSubmissions) -> tuple[ControlJob, ...]:
+    """Jobs that take part and are not in the view."""
+    return tuple(_control_job(_Row(one, first.of(one.job), {}, JobSizes(one.job.gpus, one.job.gpus))) for one in jobs)
 
 
 def view_with_loans(view: ControlView, until_s: Mapping[int, float], promise_s: int) -> ControlView:
@@ -339,20 +358,28 @@ def _rows(
     of_type = {gpu_type: sum(node.gpus for node in servers if node.gpu_type == gpu_type) for gpu_type in types}
     of_type[""] = max(of_type.values(), default=0)
     rows = []
+    all_workers = workers_by_main(candidates)
     for one in candidates:
-        sizes = job_sizes(one, pools)
+        if main := main_job_of(one.job):
+            if not one.job.completing and one not in all_workers.get(main, ()):
+                left_out["is a worker without a main job that takes part"] += 1
+            continue
+        workers = tuple(worker for worker in all_workers.get(one.job.id, ()) if set(_hosts(worker.job)) <= set(number))
+        sizes = job_sizes(one, pools, workers)
         if sizes.one_node:
             widest = max((node.gpus for node in servers if one.gpu_type in ("", node.gpu_type)), default=0)
             sizes = sizes._replace(most=max(sizes.least, min(sizes.most, widest)))
         if pools.scheduler not in ELASTIC_SCHEDULERS:
-            sizes = JobSizes(one.job.gpus, one.job.gpus)
+            sizes = JobSizes(present_gpus(one, workers), present_gpus(one, workers))
         why = _why_left_out(one, number, types, of_type.get(one.gpu_type, 0) >= sizes.least, now_s)
         if why:
             left_out[why] += 1
             continue
-        held = gpus_by_node(one.job) if one.job.state is not JobState.PENDING else {}
+        held = Counter(gpus_by_node(one.job) if one.job.state is not JobState.PENDING else {})
+        for worker in running(workers) if held else ():
+            held.update(gpus_by_node(worker.job))
         places = {number[host]: gpus for host, gpus in held.items() if gpus}
-        rows.append(_Row(one, first.of(one.job), places, sizes))
+        rows.append(_Row(one, first.of(one.job), places, sizes, workers=workers))
     return sorted(rows, key=lambda row: (row.submit_s, row.one.job.id))
 
 
@@ -392,7 +419,7 @@ def _jobs(
 ) -> ActiveJobs:
     jobs = [row.one.job for row in rows]
     running = np.array([job.state is JobState.RUNNING for job in jobs], np.bool_)
-    gpus, held = _ints(row.sizes.least for row in rows), _ints(job.gpus for job in jobs)
+    gpus, held = _ints(row.sizes.least for row in rows), _ints(row.gpus for row in rows)
     run_s = _floats(_run_s(job) for job in jobs)
     start_s = np.where(running, _floats(job.start_s for job in jobs), UNKNOWN)
     ran_s = np.where(running, np.maximum(now_s - start_s, 0.0), 0.0)
@@ -450,7 +477,7 @@ def _with_model(row: _Row, profiles: Profiles | None) -> _Row:
         return row._replace(model=model, batch=min(max(batch, least), most) if batch else most)
     if not row.sizes.elastic:
         return row
-    present = row.one.job.gpus
+    present = row.gpus
     why = "its model is not in the profiles" if name else "it names no model"
     return row._replace(sizes=JobSizes(present, present, why))
 
@@ -472,8 +499,8 @@ def _control_job(row: _Row) -> ControlJob:
     job = row.one.job
     return ControlJob(
         job.id, job.user, job.account, row.submit_s, job.submit_s, row.one.restarts, job.priority, job.nice,
-        job.limit_s, row.one.reservation, job.state is JobState.RUNNING, job.gpus, row.one.gpu_type, row.sizes,
-        row.one.task,
+        job.limit_s, row.one.reservation, job.state is JobState.RUNNING, row.gpus, row.one.gpu_type, row.sizes,
+        row.one.task, row.workers,
     )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from mirage.control.executor_folder import append_row, lease_mark, locked, read_
 from mirage.control.pools_file import Pools
 from mirage.control.progress_files import ProgressFiles
 from mirage.control.verbs import LOAN, Verb, command_of
+from mirage.control.worker_jobs import only_holds, undo_of, unfinished_ids, workers_by_main
 from mirage.duration import MINUTE_S
 from mirage.errors import SlurmError, SlurmRefused, SlurmUnreachable, quantity
 from mirage.job_state import JobState
@@ -137,6 +138,7 @@ class PlanExecutor:
         jobs, reservations = self._observed(made_s) if rows else ((), ())
         of_plan = {one.job.id: one for one in jobs}
         self.allowed.loans = {one.name: one.end_s for one in reservations}
+        self.allowed.workers = workers_by_main(jobs)
         refused = 0
         for row in rows:
             verb = read_verb(row)
@@ -154,7 +156,7 @@ class PlanExecutor:
                 self._report(verb.name, f"refused by Slurm: {error}", asdict(verb))
         return refused + self._begin_stops()
 
-    def _observed(self, time_s: int) -> tuple[Iterable[GpuQueueJob], Iterable[SlurmReservation]]:
+    def _observed(self, time_s: int) -> tuple[Sequence[GpuQueueJob], Iterable[SlurmReservation]]:
         """The jobs that take part and the reservations, of the plan's snapshot or of now.
 
         A snapshot serves one plan: another one must know what this one has changed.
@@ -163,7 +165,9 @@ class PlanExecutor:
             time_s: Time of the plan's snapshot, in seconds since 1970.
         """
         snapshot, self._snapshot = self._snapshot, None
+        self.allowed.unfinished = None
         if snapshot is not None and snapshot.time_s == time_s and self.clock() - time_s <= _FRESH_S:
+            self.allowed.unfinished = unfinished_ids(snapshot.jobs)
             return self._taking_part(snapshot.jobs), snapshot.reservations
         jobs, reservations = self.jobs(), all_reservations(self.slurm)
         self.lease.renew(reservations)
@@ -171,8 +175,10 @@ class PlanExecutor:
 
     def _carry_out(self, verb: Verb, jobs: Mapping[int, GpuQueueJob]) -> None:
         one = jobs.get(verb.job)
-        verb = replace(verb, task=one.task if one is not None else "")
-        if verb.name in (EVICT, RESIZE) and one is not None:
+        verb = replace(verb, task=one.task if one is not None else "", workers=self.allowed.changes(verb, one))
+        if verb.workers and verb.name != EVICT:
+            self._change_workers(verb)
+        elif verb.name in (EVICT, RESIZE) and one is not None:
             lent = one.reservation.removeprefix(LOAN) if one.reservation.startswith(LOAN) else ""
             node, gpus = lent if lent in self.pools.owner_nodes else "", verb.gpus if verb.name == RESIZE else 0
             verb = replace(verb, node=node, gpus=gpus, gpu_type=one.gpu_type, per_node=one.gpus_on_one_node)
@@ -195,6 +201,14 @@ class PlanExecutor:
             self.send(verb, undo=replace(verb, name="enter" if former else "leave", node=former))
         else:
             self.send(verb)
+
+    def _change_workers(self, verb: Verb) -> None:
+        """Change the size of a job by its workers; of a running job this counts as one resize."""
+        if verb.name == RESIZE and not only_holds(verb.workers):
+            self._stops[RESIZE].append((self.clock(), verb.job))
+            append_row(self.journal, {"time_s": self.clock(), "verb": asdict(verb), "undo": None})
+        for change in verb.workers:
+            self.send(change, undo=undo_of(change))
 
     def _begin_stops(self) -> int:
         """Begin the evictions and resizes of a plan so far; returns the number that Slurm refused.
@@ -288,8 +302,8 @@ class PlanExecutor:
             del self._requeued[verb.job]
             self._report(kind_of(verb), f"refused by Slurm: {error}", asdict(verb))
             return
-        if verb.node:
-            self._send_if_allowed(replace(verb, name="leave"))
+        for change in (*verb.workers, *([replace(verb, name="leave")] if verb.node else [])):
+            self._send_if_allowed(change)
 
     def _release(self, jobs: Mapping[int, GpuQueueJob], but: Container[int] = (), *, resizes: bool = True) -> None:
         """Release those requeued jobs that have left their nodes.

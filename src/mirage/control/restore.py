@@ -10,6 +10,7 @@ from mirage.control.begun_evictions import warned_jobs
 from mirage.control.executor_folder import RESTORED, append_row, read_journal, unrestored
 from mirage.control.plan_executor import PlanExecutor
 from mirage.control.verbs import FENCE, LEASE, LOAN, Verb, lost_loan, verb_from_json
+from mirage.control.worker_jobs import main_job_of
 from mirage.errors import SlurmRefused
 from mirage.job_state import JobState
 from mirage.real_time import wait_until
@@ -25,9 +26,10 @@ def restore(executor: PlanExecutor) -> list[str]:
 
     Jobs that run on lent nodes go on there, outside of the loan: none is evicted. The loans are those that Slurm has.
     Nice values are restored from the journal, also of jobs that run: they may be requeued. What an earlier, complete
-    restoration has undone is left alone: it may have been set again by its user. Jobs that wait get their
-    former size; jobs that run retain the present one, as Slurm cannot change it. The fence is removed if the
-    controller made it. Jobs that the controller has requeued start without Slurm's delay.
+    restoration has undone is left alone: it may have been set again by its user. Jobs that wait get their former size;
+    jobs that run retain the present one, as Slurm cannot change it. Released worker jobs that still wait are held
+    again; those that run go on. The fence is removed if the controller made it. Jobs that the controller has requeued
+    start without Slurm's delay.
 
     Raises:
         SlurmRefused: A controller with another folder acts: it would lend again.
@@ -63,6 +65,7 @@ def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
     journal = read_journal(executor.journal)
     _report_warned(executor, journal, jobs)
     rows = unrestored(journal)
+    yield from _holds(rows, jobs)
     restored: set[tuple[str, int]] = set()
     for row in rows:
         verb = verb_from_json(row["verb"])
@@ -84,6 +87,15 @@ def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
         yield Verb("unfence")
     if LEASE in names:
         yield Verb("unlease")
+
+
+def _holds(rows: Sequence[Mapping[str, Any]], jobs: Mapping[int, GpuQueueJob]) -> Iterator[Verb]:
+    """The holds of worker jobs that the controller has released, and that still wait."""
+    released = {row["verb"]["job"] for row in rows if row["verb"]["name"] == "unhold"}
+    for number in released & set(jobs):
+        job = jobs[number].job
+        if main_job_of(job) and job.state is JobState.PENDING and job.priority > 0:
+            yield Verb("hold", job.id, job.submit_s)
 
 
 def _report_warned(executor: PlanExecutor, rows: Sequence[Mapping[str, Any]], jobs: Mapping[int, GpuQueueJob]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from mirage.atomic_file import write_output
 from mirage.control.control_view import ControlView, FirstSubmissions
 from mirage.control.pools_file import Pools
+from mirage.control.worker_jobs import main_job_of
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING, UNFINISHED, JobState
 from mirage.slurm.gpu_snapshot import GpuSnapshot
@@ -147,9 +148,12 @@ class RunRecord:
         self._is_begun = True
 
     def _is_recorded(self, one: GpuQueueJob) -> bool:
-        """Whether a job is one of the owner, or takes part, and has left its nodes if requeued."""
+        """Whether a job is one of the owner, or takes part, and is no worker job.
+
+        A requeued job has left its nodes.
+        """
         partitions = set(one.job.partition.split(","))
-        return not one.job.completing and (
+        return not (one.job.completing or main_job_of(one.job)) and (
             bool(partitions & set(self.pools.owner_partitions)) or self.pools.takes_part(one.job)
         )
 

@@ -1,8 +1,8 @@
 """The steps of a plan on a real Slurm: the verbs of a controller, and what undoes them.
 
 A step changes the order of the queue by nice values, lends nodes by reservations that end by themselves, or preempts by
-a signal, a requeue and a release of the hold-down. An elastic job gets its new size before this release. All of it
-needs the rights of an operator only.
+a signal, a requeue and a release of the hold-down. An elastic job gets its new size before this release, or by worker
+jobs that are released or held. All of it needs the rights of an operator only.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirage.control.control_view import INFERENCE, TRAINING, ControlJob, ControlView
 from mirage.control.pools_file import Pools
 from mirage.control.verbs import LOAN, Command, Verb, command_of, fits_loan, parts
+from mirage.control.worker_jobs import undo_of, worker_changes
 from mirage.duration import MINUTE_S
 from mirage.schedule.scheduler_contract import (
     GpuAction,
@@ -28,8 +29,8 @@ from mirage.schedule.scheduler_contract import (
 )
 
 CLOSE, PREEMPT, RESIZE, RETURN, LEND = "close", "preempt", "resize", "return", "lend"
-RELEASE, START, POSTPONE, OTHER = "release", "start", "postpone", "other"
-_ORDER = (RELEASE, CLOSE, PREEMPT, RESIZE, RETURN, LEND, START, POSTPONE, OTHER)
+RELEASE, START, POSTPONE, END, OTHER = "release", "start", "postpone", "end", "other"
+_ORDER = (END, RELEASE, CLOSE, PREEMPT, RESIZE, RETURN, LEND, START, POSTPONE, OTHER)
 
 _LOWEST_NICE = -(2**31) + 3
 """Slurm's lowest nice value."""
@@ -40,8 +41,8 @@ class ControlStep:
     """An action of a plan in verbs.
 
     Attributes:
-        kind: ``release``, ``close``, ``preempt``, ``resize``, ``return``, ``lend``, ``start``, ``postpone`` or
-            ``other``.
+        kind: ``end``, ``release``, ``close``, ``preempt``, ``resize``, ``return``, ``lend``, ``start``, ``postpone``
+            or ``other``.
         subject: The job's id, or the node.
         verbs: What would be executed, in order; empty if nothing is needed.
         undo: What restores the former state.
@@ -98,6 +99,16 @@ def steps_of_plan(plan: GpuPlan, view: ControlView, pools: Pools) -> tuple[Contr
         for number, job in enumerate(view.jobs)
         if not job.running and number not in starts and job.sizes.elastic and job.gpus != job.sizes.least
     ]
+    resized = {action.job for action in plan.actions if isinstance(action, GpuResize | GpuPreempt)}
+    steps += [
+        ControlStep(RESIZE, str(job.id), (verb,), reason="its-workers-have-not-started")
+        for number, job in enumerate(view.jobs)
+        if job.sizes.of_worker and number not in resized and (job.running or job.gpus == job.sizes.least)
+        if (verb := _of_size(job, job.gpus)).workers
+    ]
+    steps += [
+        ControlStep(END, str(job.id), (_of(job, "end"),), reason="its-main-job-has-ended") for job in view.orphans
+    ]
     steps += [
         ControlStep(RELEASE, str(job.id), (_of(job, "unhold"),), (), "its-loan-has-ended") for job in view.stranded
     ]
@@ -113,19 +124,36 @@ def _of(job: ControlJob, name: str, node: str = "", nice: int = 0) -> Verb:
 
 
 def _of_size(job: ControlJob, gpus: int) -> Verb:
-    """The verb of another size: at once for a waiting job, by a requeue for a running one."""
-    name, per_node = "resize" if job.running else "size", job.sizes.one_node
-    return Verb(name, job.id, job.queued_s, gpus=gpus, gpu_type=job.gpu_type, per_node=per_node, task=job.task)
+    """The verb of another size: by workers, at once for a waiting job, or by a requeue."""
+    name, sizes = "resize" if job.running else "size", job.sizes
+    changes = worker_changes(job.workers, max(gpus - sizes.least, 0) // sizes.of_worker) if sizes.of_worker else ()
+    return Verb(
+        name, job.id, job.queued_s, gpus=gpus, gpu_type=job.gpu_type, per_node=sizes.one_node, workers=changes,
+        task=job.task,
+    )  # fmt: skip
 
 
 def _is_without_effect(action: GpuAction, view: ControlView) -> bool:
-    """Whether an action changes only a batch size, or the servers: Slurm has no such lever."""
-    return isinstance(action, GpuResize) and _size_of(action, view) == view.jobs[action.job].gpus
+    """Whether an action needs no command.
+
+    It may change only a batch size, or the servers, or the workers that it needs may be released already.
+    """
+    if not isinstance(action, GpuResize):
+        return False
+    job, gpus = view.jobs[action.job], _size_of(action, view)
+    return not _of_size(job, gpus).workers if job.sizes.of_worker else gpus == job.gpus
 
 
 def _size_of(action: GpuStart | GpuResize, view: ControlView) -> int:
-    """The number of GPUs that a job has after an action."""
-    return sum((action.places or {}).values()) or action.gpus or view.jobs[action.job].gpus
+    """The number of GPUs that a job has after an action.
+
+    A job with workers changes by whole workers, and starts without them.
+    """
+    job = view.jobs[action.job]
+    gpus, sizes = sum((action.places or {}).values()) or action.gpus or job.gpus, job.sizes
+    if not sizes.of_worker or gpus < sizes.least:
+        return gpus
+    return sizes.least + (gpus - sizes.least) // sizes.of_worker * sizes.of_worker * job.running
 
 
 _ONE_NODE = "it requests GPUs per node, and its new size would be on several nodes"
@@ -144,6 +172,10 @@ def _on_lent(places: Places | None, view: ControlView) -> list[str]:
 def _resize(action: GpuResize, view: ControlView) -> ControlStep:
     job, gpus, why = view.jobs[action.job], _size_of(action, view), ""
     lent = _on_lent(view.view.held.of(action.job), view) or _on_lent(action.places, view)
+    verb, undo = _of_size(job, gpus), _of_size(job, job.gpus)
+    if job.sizes.of_worker:  # the job itself goes on
+        lent = lent if gpus > job.gpus else []
+        undo = replace(undo, workers=tuple(undo_of(change) for change in verb.workers))
     if not job.sizes.least <= gpus <= job.sizes.most:
         why = f"its size is from {job.sizes.least} to {job.sizes.most} GPUs"
     elif lent:
@@ -152,7 +184,7 @@ def _resize(action: GpuResize, view: ControlView) -> ControlStep:
         why = _ONE_NODE
     if why:
         return ControlStep(RESIZE, str(job.id), reason=action.reason, refused=why)
-    return ControlStep(RESIZE, str(job.id), (_of_size(job, gpus),), (_of_size(job, job.gpus),), action.reason)
+    return ControlStep(RESIZE, str(job.id), (verb,), (undo,), action.reason)
 
 
 def _closures(plan: GpuPlan, view: ControlView) -> Iterator[ControlStep]:
@@ -183,7 +215,10 @@ def _step(action: GpuAction, view: ControlView, pools: Pools) -> ControlStep:
     if isinstance(action, GpuPreempt):
         job = view.jobs[action.job]
         node = job.reservation.removeprefix(LOAN) if job.reservation.startswith(LOAN) else ""
-        evict = Verb("evict", job.id, job.queued_s, node, warns=action.how != "kill", task=job.task)
+        evict = Verb(
+            "evict", job.id, job.queued_s, node, warns=action.how != "kill", workers=worker_changes(job.workers, 0),
+            task=job.task,
+        )  # fmt: skip
         return ControlStep(PREEMPT, str(job.id), (evict,), reason=action.reason)
     if isinstance(action, GpuLend):
         return _lend(action, view, pools)

@@ -59,6 +59,8 @@ class Verb:
         gpus: Number of GPUs of an elastic job from now on.
         gpu_type: The GPU type that the job requests; empty for any. A plan cannot set it.
         per_node: Whether ``gpus`` are those of each node, and not of the whole job. A plan cannot set it.
+        workers: The verbs of the worker jobs by which the job changes its size, or that leave with it. A plan cannot
+            set them.
         users: Users of a loan or of the fence; a plan cannot set them.
         task: How the job is named if it is of an array, as in ``GpuQueueJob``. A plan cannot set it.
         start_s: Start of the lease in seconds since 1970, the mark of its holder; or when a requeued job may start, 0
@@ -75,6 +77,7 @@ class Verb:
     gpus: int = 0
     gpu_type: str = ""
     per_node: bool = False
+    workers: tuple[Verb, ...] = ()
     users: tuple[str, ...] = ()
     start_s: int = 0
     task: str = ""
@@ -88,7 +91,8 @@ class Verb:
 def verb_from_json(row: Mapping[str, Any]) -> Verb:
     """A verb of the journal."""
     known = {field.name: row[field.name] for field in fields(Verb) if field.name in row}
-    return Verb(**{**known, "users": tuple(row["users"])})
+    workers = tuple(map(verb_from_json, row.get("workers", ())))
+    return Verb(**{**known, "users": tuple(row["users"]), "workers": workers})
 
 
 def command_of(verb: Verb, pools: Pools) -> Command:
@@ -97,16 +101,20 @@ def command_of(verb: Verb, pools: Pools) -> Command:
 
 
 def parts(verb: Verb) -> tuple[Verb, ...]:
-    """The verbs that an eviction or a resize consists of; any other verb is its own part.
+    """The verbs of an eviction or a change of size; any other verb is its own part.
 
     After a requeue Slurm holds a job down for its ``cred_expire``. In this time the job gets its new size, or leaves
     its loan: it would start there again. So a controller that dies in between leaves a job that starts by itself.
     """
+    if verb.name in ("resize", "size") and verb.workers:
+        return verb.workers
     if verb.name not in ("evict", "resize"):
         return (verb,)
     signal, leave = ("signal",) if verb.warns else (), ("leave",) if verb.node else ()
     size = ("size",) if verb.name == "resize" else ()
-    return tuple(replace(verb, name=name) for name in (*signal, "requeue", *leave, *size, "release"))
+    alone = replace(verb, workers=())
+    before, after = (replace(alone, name=name) for name in (*signal, "requeue")), (*leave, *size, "release")
+    return (*before, *verb.workers, *(replace(alone, name=name) for name in after))
 
 
 def lost_loan(reason: str, nodes: Container[str]) -> bool:
@@ -178,6 +186,9 @@ _COMMANDS: Mapping[str, Callable[[Verb, Pools], Command]] = {
         verb.job_name,
     ),
     "requeue": lambda verb, _: ("scontrol", "requeue", verb.job_name),
+    "requeuehold": lambda verb, _: ("scontrol", "requeuehold", verb.job_name),
+    "hold": lambda verb, _: ("scontrol", "uhold", verb.job_name),
+    "end": lambda verb, _: ("scancel", verb.job_name),
     "release": _update(lambda verb: f"StartTime=uts{verb.start_s}" if verb.start_s else "StartTime=now+2"),
     "unhold": lambda verb, _: ("scontrol", "release", verb.job_name),
 }
@@ -185,5 +196,5 @@ _COMMANDS: Mapping[str, Callable[[Verb, Pools], Command]] = {
 VERBS = (*_COMMANDS, "evict", "resize")
 """All verbs. A plan has only those of ``PLAN_VERBS``."""
 
-PLAN_VERBS = ("lend", "return", "enter", "leave", "nice", "evict", "unhold", "size", "resize")
+PLAN_VERBS = ("lend", "return", "enter", "leave", "nice", "evict", "unhold", "size", "resize", "end")
 """The verbs that a plan may contain."""
