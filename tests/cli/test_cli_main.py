@@ -116,6 +116,14 @@ def test_numpy_starts_no_threads_unless_the_user_sets_it_and_jobs_inherit_nothin
     assert done.stdout.splitlines()[1:] == [f"{threads} {given}"], done.stderr
 
 
+@pytest.mark.parametrize("value", ["0", "-1", "abc", "", "1.5"])
+def test_a_wrong_number_of_threads_is_named_before_numba_reads_it(value, monkeypatch, capsys):
+    monkeypatch.setenv("NUMBA_NUM_THREADS", value)
+    assert main(["simulate", "jobs.csv"]) == 1
+    what = f"NUMBA_NUM_THREADS={value!r} is not a number of threads"
+    assert capsys.readouterr().err == f"mirage: error: {what}; set a whole number from 1, or unset it\n"
+
+
 def test_little_memory_is_a_warning():
     """Below it, libraries end or hang without a message."""
     for limit_kib, warned in ((400_000, True), (600_000, False)):

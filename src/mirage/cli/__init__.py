@@ -23,7 +23,7 @@ from mirage.cli.completion import check_completion
 from mirage.cli.lazy import LazyCommand, LazyGroup
 from mirage.cli.options import CONTEXT, examples
 from mirage.cli.output import discard_stdout
-from mirage.errors import LONGEST_SHOWN, MirageError, shortened
+from mirage.errors import LONGEST_SHOWN, ConfigurationError, MirageError, shortened, shown
 from mirage.kernel.compile_listener import compile_listener
 from mirage.process import interrupts_while_loading
 from mirage.version import __version__
@@ -132,6 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")  # a character the terminal cannot print must not end the command
     try:
         check_completion(os.environ)
+        _check_thread_count(os.environ.get("NUMBA_NUM_THREADS", "1"))
         with compile_listener(FirstCompilation(sys.stderr)), interrupts_while_loading():
             status = root.main(args=arguments, prog_name="mirage", standalone_mode=False)
         sys.stdout.flush()
@@ -214,6 +215,18 @@ def _set_up_processes() -> None:
     for name in ("OPENBLAS_NUM_THREADS", "PYTHONSAFEPATH"):
         if name not in os.environ:
             os.putenv(name, "1")
+
+
+def _check_thread_count(value: str) -> None:
+    """Checks the value of ``NUMBA_NUM_THREADS``, which numba reads when a command imports it.
+
+    Raises:
+        ConfigurationError: It is not a positive whole number.
+    """
+    if not (value.strip().isdecimal() and int(value) > 0):
+        raise ConfigurationError(
+            f"NUMBA_NUM_THREADS={shown(value)} is not a number of threads; set a whole number from 1, or unset it"
+        )
 
 
 def _warn_of_little_memory() -> None:
