@@ -159,16 +159,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError as error:
         click.echo(f"mirage: error: {error}{OF_A_LIBRARY}", err=True)
         return FAILED
-    except OSError as error:  # standard output on a full disk, or a folder that cannot be made
-        what = f"cannot write {error.filename or 'the output'}: {error.strerror or error}; name another place"
-        if error.errno in OF_A_LIMIT:
-            what = f"{error.strerror}; raise the limit ({OF_A_LIMIT[error.errno]}), or use fewer --workers"
-        if error.errno is None:  # a library that cannot be loaded
-            what = f"{error}{OF_A_LIBRARY}"
+    except OSError as error:
+        what = _in_words(error)
         click.echo(f"mirage: error: {what}{_gone_folder(what)}", err=True)
         discard_stdout()
         return FAILED
     return status if isinstance(status, int) else 0
+
+
+def _in_words(error: OSError) -> str:
+    """Returns the text of an error, with the remedy.
+
+    Among them are a full disk under standard output, a folder that cannot be made, and a limit that is reached.
+    """
+    if error.errno in OF_A_LIMIT:
+        return f"{error.strerror}; raise the limit ({OF_A_LIMIT[error.errno]}), or use fewer --workers"
+    if error.errno is None:  # a library that cannot be loaded
+        return f"{error}{OF_A_LIBRARY}"
+    if error.errno == errno.EBADF:  # see _open_closed_streams
+        return "standard output is closed; open it, or discard the output with >/dev/null"
+    return f"cannot write {error.filename or 'the output'}: {error.strerror or error}; name another place"
 
 
 def _gone_folder(message: str) -> str:
@@ -241,7 +251,11 @@ def _warn_of_little_memory() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Redirects standard output and error to /dev/null where the caller closed them (``>&-``)."""
-    for name in ("stdout", "stderr"):
+    """Replaces standard output and error where the caller closed them (``>&-``).
+
+    Standard error becomes /dev/null. Standard output becomes a file that cannot be written, so that a command with an
+    output fails.
+    """
+    for name, mode in (("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+            setattr(sys, name, os.fdopen(os.open(os.devnull, mode), "w"))
