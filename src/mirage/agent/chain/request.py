@@ -72,6 +72,9 @@ FROM_STANDARD_INPUT = "sbatch"
 FROM_ANY_SOURCE = ("comment", "exclude", "export", "nodes")
 """Options that the store needs even if the script or the environment gives them: we add to three of them."""
 
+TIME_LIMIT = "the time limit"
+"""What messages call a limit that the user gave."""
+
 _OF_A_LINK = (CHAIN, LINK, PREVIOUS_JOB, TAG, READY_AFTER, GRACE)
 """Variables of a job of a chain, which a chain submitted by it does not inherit."""
 
@@ -110,6 +113,7 @@ class Request:
         script_name: The name sbatch would use for it: the job's name where the user gives none.
         given: The effective options: the command line over the environment over the script.
         remarks: Messages for the user.
+        limit_name: What messages call the time limit in ``given``.
     """
 
     submission: Submission
@@ -117,6 +121,7 @@ class Request:
     script_name: str
     given: Chosen
     remarks: tuple[str, ...] = ()
+    limit_name: str = TIME_LIMIT
 
     @property
     def job_name(self) -> str:

@@ -10,6 +10,7 @@ import sys
 from itertools import takewhile
 from pathlib import Path
 
+from mirage.agent.chain.request import TIME_LIMIT
 from mirage.agent.chain.tag import chain_name
 from mirage.agent.model import ChainSpec
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S, format_duration, parse_limit_s
@@ -133,13 +134,13 @@ def slurm_warning_s(given: Chosen, signal: str, grace_s: int) -> int:
     return min(grace_s, LONGEST_WARNING_S, *([] if limit is None else [limit // 2]))
 
 
-def late_signal(spec: ChainSpec, given: Chosen) -> tuple[str, ...]:
+def late_signal(spec: ChainSpec, given: Chosen, limit_name: str = TIME_LIMIT) -> tuple[str, ...]:
     """A remark on a grace above half of the limit, which is the most that a link gets."""
     limit = limit_s(given)
     if limit is None or not spec.signal or spec.grace_s <= limit // 2:
         return ()
     return (
-        f"--grace {format_duration(spec.grace_s)} is longer than half of the time limit {given['time']}: each job gets "
+        f"--grace {format_duration(spec.grace_s)} is longer than half of {limit_name} {given['time']}: each job gets "
         f"its signal only {format_duration(limit // 2)} before its end; give a shorter grace, or a longer limit",
     )
 
@@ -190,7 +191,15 @@ def signal_name(text: str, option: str = "--signal-previous") -> str:
     return word
 
 
-def check_spec(spec: ChainSpec, given: Chosen, directory: Path | None, *, has_end: bool, name: str = "") -> None:
+def check_spec(
+    spec: ChainSpec,
+    given: Chosen,
+    directory: Path | None,
+    *,
+    has_end: bool,
+    name: str = "",
+    limit_name: str = TIME_LIMIT,
+) -> None:
     """Check that a chain can work as specified.
 
     Args:
@@ -198,6 +207,7 @@ def check_spec(spec: ChainSpec, given: Chosen, directory: Path | None, *, has_en
         directory: The user's working directory.
         has_end: Whether the user defines the chain's end.
         name: The user's name for the chain; empty for none.
+        limit_name: What messages call the time limit.
 
     Raises:
         ConfigurationError: It cannot; the message contains the remedy.
@@ -215,11 +225,11 @@ def check_spec(spec: ChainSpec, given: Chosen, directory: Path | None, *, has_en
     if limit >= UNLIMITED_S:
         if not has_end:
             raise ConfigurationError(
-                f"the time limit {given['time']} never ends, so no job would hand over to a next one; give a "
+                f"{limit_name} {given['time']} never ends, so no job would hand over to a next one; give a "
                 "limit with -t, or define the chain's end with --links, --for, --until or --until-done"
             )
         return
-    _check_times(spec, limit, f"the time limit {given['time']}")
+    _check_times(spec, limit, f"{limit_name} {given['time']}")
 
 
 def check_policy(spec: ChainSpec) -> None:

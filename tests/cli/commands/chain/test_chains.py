@@ -582,5 +582,5 @@ def test_without_the_option_a_framework_is_a_remark_and_nothing_found_is_an_erro
 def test_without_a_limit_that_of_the_partition_is_checked(terminal: Terminal, option: str, value: str) -> None:
     Path("bare.sh").write_text("#!/bin/sh\n")
     assert terminal.type("submit", "--no-agent", option, value, "bare.sh", status=1) == ""
-    assert "the time limit 01:00:00" in terminal.stderr
+    assert "the default time limit of partition batch, 01:00:00" in terminal.stderr
     assert terminal.served.slurm.own == {}

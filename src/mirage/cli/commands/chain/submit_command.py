@@ -198,7 +198,8 @@ def _with_default_limit(request: Request) -> Request:
         size = requested_size(request.given, cluster.client(_PATIENCE_S).machine(), shared=False)
     except (SlurmError, ConfigurationError, UnknownName):  # sbatch reports what is wrong
         return request
-    return replace(request, given={**request.given, "time": format_duration(size.limit_s)})
+    given = {**request.given, "time": format_duration(size.limit_s)}
+    return replace(request, given=given, limit_name=f"the default time limit of partition {size.partitions[0]},")
 
 
 def _check_grace(words: Mapping[str, Any]) -> None:
@@ -275,8 +276,8 @@ def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int)
         )
     _check_first_job(spec, request)
     directory = None if os.environ.get("MIRAGE_SSH") else Path(request.submission.directory)
-    check_spec(spec, request.given, directory, has_end=has_end, name=words["name"] or "")
-    note(words, *late_signal(spec, request.given), *too_few_a_day(spec, request.given, now_s))
+    check_spec(spec, request.given, directory, has_end=has_end, name=words["name"] or "", limit_name=request.limit_name)
+    note(words, *late_signal(spec, request.given, request.limit_name), *too_few_a_day(spec, request.given, now_s))
     if directory is not None:
         note(words, *check_output_folders(request.given, directory))
     return spec
