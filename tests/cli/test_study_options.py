@@ -116,6 +116,8 @@ def test_windows_in_a_gap_of_the_trace_are_a_warning(capsys: pytest.CaptureFixtu
             "in 3 of 43 windows, a link of 2-00:00:00 may end after the last job of the trace (1970-01-31T",
         ),
         ({"link_limit": 10 * DAY_S}, "in the window, a link of 10-00:00:00 may end after"),
+        ({"link_limit": 28 * DAY_S}, "only empties; give an earlier --start, a shorter --link-limit, or"),
+        ({"link_limit": 29 * DAY_S}, "only empties; give a shorter --link-limit, or a longer trace"),
     ],
 )
 def test_windows_with_a_link_that_ends_after_the_trace_are_a_warning(

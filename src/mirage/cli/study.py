@@ -71,13 +71,15 @@ class WindowOptions:
             plan = EvaluationProtocol.named(self.protocol, begin_s, **changes)
             windows = min(self.fitting(plan, table), DEFAULT_WINDOWS)
         plan = EvaluationProtocol.named(self.protocol, begin_s, windows=windows, **changes)
-        last_s, late = submissions_s(table)[1], windows - self.fitting(plan, table, least=0)
+        (first_s, last_s), late = submissions_s(table), windows - self.fitting(plan, table, least=0)
         if late > 0 and plan.submits_s(windows - 1) <= last_s:  # later windows are refused
             last = time.strftime("%Y-%m-%dT%H:%M", time.gmtime(last_s))
+            needed_s = plan.submits_s(windows - 1) - begin_s + self.link_limit
+            earlier = "an earlier --start, " if needed_s <= last_s - first_s else ""
             where = "the window" if windows == 1 else f"{late} of {quantity(windows, 'window')}"
             click.echo(
                 f"mirage: warning: in {where}, a link of {format_duration(self.link_limit)} may end after the last job "
-                f"of the trace ({last}), where the queue only empties; give an earlier --start, a shorter "
+                f"of the trace ({last}), where the queue only empties; give {earlier}a shorter "
                 "--link-limit, or a longer trace",
                 err=True,
             )
