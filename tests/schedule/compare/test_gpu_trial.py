@@ -133,7 +133,7 @@ def test_jobs_that_fit_nowhere_are_counted_by_the_gpus_that_there_are() -> None:
 def test_a_job_that_fits_nowhere_is_refused_with_the_reason() -> None:
     setting = GpuSetting(GpuCluster((ServerGroup("a", "gpu", 2, 2), ServerGroup("b", "gpu", 1, 3))))
     jobs = GpuJobs.linear([0, 1, 2], [7, 8, 9], [5, 5, 5], name=("fits", "wide", "wider"))
-    remedy = "give --skip-impossible to leave such jobs out, or a larger cluster"
+    remedy = "give --skip-impossible to leave such jobs out, or a larger --cluster"
     for chosen, first, needed, there in (
         (setting, "wide", 8, "7 of one type"),
         (replace(setting, one_kind=True), "fits", 7, "4 of one type, one size and one pool"),
@@ -144,7 +144,7 @@ def test_a_job_that_fits_nowhere_is_refused_with_the_reason() -> None:
     skipping = replace(setting, skip_impossible=True)
     with pytest.raises(ConfigurationError) as refused:
         fitting(workload(jobs[1:], skipping), skipping)
-    assert str(refused.value) == "w: no job fits on the 7 GPUs of one type; give a larger cluster"
+    assert str(refused.value) == "w: no job fits on the 7 GPUs of one type; give a larger --cluster"
     assert fitting(workload(jobs, skipping), skipping).jobs.name == ("fits",)
 
 

@@ -378,11 +378,12 @@ def fitting(workload: GpuWorkload, setting: GpuSetting) -> GpuWorkload:
         for_model = "" if jobs.model[k] == LINEAR else f" on which {jobs.models[jobs.model[k]]} runs"
         raise ConfigurationError(
             f"{workload.path}: job {jobs.name[k]!r} needs {quantity(int(jobs.min_gpus[k]), 'GPU')}, but there are "
-            f"{most[k]} of {alike}{for_model}; give --skip-impossible to leave such jobs out, or a larger cluster"
+            f"{most[k]} of {alike}{for_model}; give --skip-impossible to leave such jobs out, or a larger --cluster"
         )
     if impossible.all():
         raise ConfigurationError(
-            f"{workload.path}: no job fits on the {quantity(int(most.max()), 'GPU')} of {alike}; give a larger cluster"
+            f"{workload.path}: no job fits on the {quantity(int(most.max()), 'GPU')} of {alike}; give a larger "
+            "--cluster"
         )
     jobs = replace(jobs, gpus=np.minimum(jobs.gpus, most), max_gpus=np.minimum(jobs.max_gpus, most))
     retained = jobs[~impossible]

@@ -22,6 +22,7 @@ def test_it_writes_what_the_library_draws(tmp_path: Path, capsys: pytest.Capture
     assert out == ""
     assert "40 jobs over" in err
     assert "at load 0.70 of sia64" in err
+    assert err.endswith(f"written to {path} for 'mirage schedule' with --cluster sia64\n")
 
 
 def test_the_load_is_one_by_default(tmp_path: Path) -> None:

@@ -58,8 +58,8 @@ class GangOptions:
         write_output(out, found.to_csv())
         click.echo(
             f"mirage: {quantity(len(found), 'job')} over {found.submit_s[-1] / DAY_S:.1f} days at load "
-            f"{found.offered_load:.2f} "
-            f"of {cluster}, {found.wide_share:.0%} of the GPU time in gangs of 16 GPUs or more, written to {out}",
+            f"{found.offered_load:.2f} of {cluster}, {found.wide_share:.0%} of the GPU time in gangs of 16 GPUs or "
+            f"more, written to {out} for 'mirage schedule' with --cluster {cluster}",
             err=True,
         )
 
@@ -91,7 +91,8 @@ gang_options = option_group(
     click.option(
         "--cluster",
         metavar="FILE|NAME",
-        help=f"GPU cluster of --gangs, as in 'mirage schedule'; --load is of its GPUs.  [default: {DEFAULT_CLUSTER}]",
+        help="GPU cluster of --gangs; --load is of its GPUs. Give it to 'mirage schedule', too.  [default: "
+        f"{DEFAULT_CLUSTER}]",
     ),
     click.option(
         "--cap-days", type=float, metavar="N", help="Longest run time of a job of --gangs, in days.  [default: 3]"
