@@ -84,7 +84,6 @@ def test_swf_is_known_without_comments_and_json_as_a_bare_list():
         b"Dear all,\nplease",
         b"1 2 3\n",
         b"[1, 2]",
-        b"JobID JobName\n----- ----\n",
         b"Owner Acct" + b" Name" * 16 + b"\nada physics" + b" 1" * 16,
     ],
 )

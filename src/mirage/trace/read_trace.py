@@ -23,7 +23,7 @@ from mirage.trace.formats.pbs_accounting import is_pbs, read_pbs
 from mirage.trace.formats.read_report import OnError, Progress, ReadReport, ReadTally
 from mirage.trace.formats.repeated_rows import without_repeats
 from mirage.trace.formats.sacct_json import read_sacct_json
-from mirage.trace.formats.sacct_text import IDENTIFIERS, read_sacct
+from mirage.trace.formats.sacct_text import IDENTIFIERS, is_padded, read_sacct
 from mirage.trace.formats.swf import FIELDS, MOST_FIELDS, is_heading, read_swf
 from mirage.trace.table import JobTable
 
@@ -293,7 +293,8 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
     if lines and delimiter is None and _is_swf(lines):
         return "swf"
     first = lines[0].strip("\r\n").split(delimiter or "|") if lines else []
-    if len(first) >= 26 or IDENTIFIERS & {name.strip().lower() for name in first} or has_fields:
+    named = IDENTIFIERS & {name.strip().lower() for name in first}
+    if len(first) >= 26 or named or has_fields or (lines and is_padded(lines[0])):
         return "sacct"
     names = [name.strip('"') for name in lines[0].strip().split(",")] if lines else []
     if "job_id" in names:

@@ -218,6 +218,17 @@ def test_without_a_header_the_fields_are_given(read):
         read("1|2", header="", fields=["User", "State"])
 
 
+@pytest.mark.parametrize("named", [{}, {"format": "sacct"}, {"fields": ["JobID", "Start"]}])
+def test_columns_of_a_fixed_width_are_refused_with_the_remedy(read, named):
+    with pytest.raises(TraceError, match=r"sacct.txt:1: its columns have a fixed width, .*; make it with sacct -P$"):
+        read(
+            "------------ ---------- --------",
+            "12            train      2024-01+",
+            header="JobID JobName Start",
+            **named,
+        )
+
+
 def test_given_fields_may_not_contradict_a_header(read):
     assert len(read("1|a", header="JobID|JobName", fields=["jobid", "JobName%20"]).table) == 1
     with pytest.raises(TraceError, match=r"names its own fields \(JobID\|JobName\|State\), and other fields were"):

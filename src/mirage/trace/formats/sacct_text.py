@@ -124,6 +124,10 @@ class _Header:
                     "and other fields were given; leave them out (--fields)"
                 )
             return
+        if is_padded(line):
+            raise TraceError(
+                f"{tally.path}:{number}: its columns have a fixed width, which cuts long values; make it with sacct -P"
+            )
         self.names = XDMOD_FIELDS if fields is None else fields
         self.trails = len(line.split(delimiter)) == len(self.names) + 1 and line.endswith(delimiter)
         if fields is not None and not IDENTIFIERS & set(_plain(fields)):
@@ -134,6 +138,12 @@ class _Header:
                 f"{tally.path}:{number}: no header with a JobID, and {quantity(len(cells), 'field')} without names; "
                 "give the field list that sacct was called with, and its --delimiter if it had one"
             )
+
+
+def is_padded(line: str) -> bool:
+    """Whether a line is the heading of sacct without -P: columns of a fixed width."""
+    words = line.lower().split()
+    return len(words) > 1 and bool(IDENTIFIERS & set(words)) and all(word.isalpha() for word in words)
 
 
 def _plain(fields: Sequence[str]) -> list[str]:
