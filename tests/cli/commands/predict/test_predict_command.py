@@ -356,7 +356,7 @@ def test_offers_are_reported_with_corrected_ranges(terminal: Terminal) -> None:
         (["absent.sh"], 1, "cannot read the script absent.sh: No such file"),
         (["--job", "4711"], 1, "the queue shows no job 4711"),
         (["--job", "13"], 1, "job 13 is running, since "),
-        (["-N", "5", "serve.sh"], 1, "Node count specification invalid"),
+        (["-N", "5", "serve.sh"], 1, "specification invalid; the job requests 5 nodes, and its partition has 4: "),
         (["-p", "nowhere", "serve.sh"], 1, "unknown partition 'nowhere'"),
         (["-t", "3-0", "serve.sh"], 1, "a limit of 3-00:00:00 is too long: main takes 2-00:00:00 at most"),
         (["--compare", "-p", "main,smal", "serve.sh"], 1, "unknown partition 'smal'. Did you mean 'small'?"),

@@ -13,7 +13,7 @@ from mirage.cli.commands.chain.sbatch_words import LikeSbatch, misplaced
 from mirage.cli.options import CONTEXT, ExtensibleOption, examples, json_output, seed_option
 from mirage.cli.values import LIMITED_DURATION, Count
 from mirage.duration import format_duration
-from mirage.errors import SlurmError
+from mirage.errors import ConfigurationError, SlurmError, SlurmRefused, quantity
 from mirage.job_state import MISSING
 
 if TYPE_CHECKING:
@@ -141,7 +141,16 @@ def _predict_request(
         estimated = pool.submit(slurms_estimate, client, requested)
         now = observe_cluster(client, history_s, seed=seed)
     size = requested_size(requested.given, now.machine, now.shared)
-    estimate = estimated.result()
+    try:
+        estimate = estimated.result()
+    except SlurmRefused as error:
+        most = max(len(place.nodes) for place in now.machine.partitions if place.name in size.partitions)
+        if size.nodes <= most:
+            raise
+        raise ConfigurationError(
+            f"{error}; the job requests {quantity(size.nodes, 'node')}, and its partition has {most}: request fewer, "
+            "or another partition"
+        ) from error
     correction = learnt(promises, now)
     reported = report_request(now, requested, size, estimate.start_s if estimate else MISSING, correction)
     waits = model.waits(now, requested, size) if model is not None else None
