@@ -56,7 +56,7 @@ class CardDetails:
     """Values for a card, besides the results of training.
 
     Attributes:
-        trace: Name of the trace.
+        trace: Name of the trace, or of a data set of an unknown trace.
         futures: Futures of the forecasts in the data; 0 without forecasts.
     """
 

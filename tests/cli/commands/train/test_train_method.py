@@ -108,6 +108,8 @@ def test_that_a_model_of_older_data_does_not_know_another_cluster_is_reported(
     assert re.search(r"^mirage: training: \S.* done, after 00:0\d:\d\d$", shown, re.MULTILINE)
     assert read_trained(tmp_path / "model").parts[2].repeats is None
     assert read_trained(made).parts[2].repeats is not None
+    assert read_trained(tmp_path / "model").trained_on.trace == "data"  # without the cluster it was not compared
+    assert read_trained(made).trained_on.trace == trace.name
 
 
 @pytest.mark.slow

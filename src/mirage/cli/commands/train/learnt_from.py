@@ -54,6 +54,16 @@ class LearntFrom:
         return Path(self.learning.data or f"{self.learning.out}.data")
 
     @property
+    def is_compared(self) -> bool:
+        """Whether the trace is known to be that of the data set."""
+        return bool(self.trace) and (self.learning.data is None or self.machine.given)
+
+    @property
+    def source(self) -> str:
+        """Name of the trace, or of the data set where it is not compared with the trace."""
+        return Path(self.trace).name if self.is_compared else self.folder.resolve().name
+
+    @property
     def discipline(self) -> str:
         """The queue discipline: that of a given data set, else that of the options."""
         return self.windows.queue if self.learning.data is None else str(self.manifest()["discipline"])
@@ -87,7 +97,7 @@ class LearntFrom:
             raise ConfigurationError(
                 f"{self.folder} holds outcomes only, as it was made with --labels-only; make a data set without it"
             )
-        if self.trace and self.machine.given:
+        if self.is_compared:
             self._refuse_another_world()
             return read_hand_overs(self.folder, link_nodes=sizes)
         self._refuse_unused_options()
@@ -123,7 +133,7 @@ class LearntFrom:
 
         manifest = self.manifest()
         return {
-            "trace": self.trace or None,
+            "trace": self.trace if self.is_compared else None,
             "nodes": manifest["nodes"],
             "discipline": manifest["discipline"],
             "protocol": manifest["protocol"],

@@ -223,7 +223,7 @@ def _write(
     if before is not None:
         steps.curves.update(before.curves)
     chosen = {"by": "rolling origin", "sizes": [c.to_json() for c in tried.choices]} if tried else {"by": "name"}
-    origin = CardDetails(Path(begun.trace).name, int(begun.manifest()["futures"] or 0))
+    origin = CardDetails(begun.source, int(begun.manifest()["futures"] or 0))
     with step_line() as steps.progress:
         trained = train_policy(
             methods,
