@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mirage.agent.monitoring.outage import AgentState
 from mirage.agent.paths import Home, folder_of
 from mirage.agent.store.lease import holder_name, is_gone
 from mirage.agent.store.protocol import Store
@@ -53,10 +54,24 @@ def running_agent(store: Store, now_s: float) -> RunningAgent | None:
 def last_agent(store: Store) -> RunningAgent | None:
     """The agent that had the lease last, even an expired one, unless it is certainly dead."""
     held = store.lease()
-    if held is None or is_gone(held[0]):
+    return None if held is None else _agent(*held)
+
+
+def recorded_agent(home: Home) -> RunningAgent | None:
+    """The agent of this host that wrote the state in a folder, if it is running.
+
+    It is known even where the store is damaged.
+    """
+    state = AgentState.read(home.agent_state)
+    found = None if state is None else _agent(state.holder, state.written_s)
+    return found if found is not None and found.here else None
+
+
+def _agent(holder: str, until_s: float) -> RunningAgent | None:
+    if is_gone(holder):
         return None
-    host, pid, _ = [*held[0].rsplit(":", 2), "", ""][:3]
-    return RunningAgent(held[0], host, int(pid) if pid.isdecimal() else 0, host == socket.gethostname(), held[1])
+    host, pid, _ = [*holder.rsplit(":", 2), "", ""][:3]
+    return RunningAgent(holder, host, int(pid) if pid.isdecimal() else 0, host == socket.gethostname(), until_s)
 
 
 def start(home: Home, environment: Mapping[str, str], now_s: float) -> int:

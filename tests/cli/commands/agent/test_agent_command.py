@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -119,6 +120,24 @@ def test_an_agent_that_cannot_renew_its_lease_shows_its_outage(
     assert (facts["agent"]["pid"], facts["outage_since"], facts["outage"]) == (os.getpid(), NOW_S - 900, words)
     watched.end(NOW_S)
     assert main(["agent", "status"]) == 1, "without an outage a lease that has run out is no agent"
+
+
+def test_an_agent_with_a_damaged_store_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MIRAGE_HOME", str(tmp_path))
+    monkeypatch.delenv("MIRAGE_STORE", raising=False)
+    (tmp_path / "store.db").write_bytes(b"no database" * 1000)
+    assert main(["agent", "stop"]) == 1
+    assert "mirage: error: the store " in capsys.readouterr().err
+    with subprocess.Popen(["sleep", "60"]) as agent:
+        state = cluster.home().agent_state
+        OutageWatch(AgentSettings(), holder_name(agent.pid), state, lambda: 0.0).contact(STORE, NOW_S)
+        assert main(["agent", "stop"]) == 0
+    out, err = capsys.readouterr()
+    assert out == f"ended process {agent.pid}\n"
+    assert "mirage: warning: the store " in err
+    assert "file is not a database" in err
 
 
 def test_a_lease_that_has_run_out_is_no_agent(store: SqlStore, capsys: pytest.CaptureFixture[str]) -> None:

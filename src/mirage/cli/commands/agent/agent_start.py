@@ -10,7 +10,7 @@ from mirage.cli import cli_context as cluster
 from mirage.cli.commands.agent.agent_install import check_job_options, job_options, submit_agent_job
 from mirage.cli.commands.agent.foreground_agent import is_pass_under_way
 from mirage.cli.options import CONTEXT, examples
-from mirage.errors import LeaseHeld, SlurmError
+from mirage.errors import LeaseHeld, SlurmError, StoreError
 
 
 @click.command(
@@ -73,8 +73,14 @@ def stop() -> None:
     """End the agent of this host; a chain continues only with jobs that are already queued."""
     from mirage.agent import service
 
-    with cluster.store() as store:
-        found = service.running_agent(store, cluster.clock())
+    try:
+        with cluster.store() as store:
+            found = service.running_agent(store, cluster.clock())
+    except StoreError as error:
+        found = service.recorded_agent(cluster.home())
+        if found is None:
+            raise
+        click.echo(f"mirage: warning: {error}", err=True)
     if found is None:
         click.echo("no agent runs", err=True)
         return
