@@ -319,6 +319,21 @@ def test_a_killed_training_resumes_without_a_difference(tmp_path: Path) -> None:
         train(templates[:132], plan, tmp_path / "killed", budget_s=1e9)
 
 
+def test_of_two_trainings_with_one_checkpoint_one_ends(tmp_path: Path) -> None:
+    plan = DecimaTrainingPlan(imitations=2, iterations=0, settings=(SMALL,))
+    templates, path = generated_templates(), tmp_path / "a"
+
+    def other(figures: dict[str, float]) -> None:
+        if figures["step"] == 1:
+            path.unlink()
+            train(templates, replace(plan, seed=7), path, budget_s=1e9)
+
+    with pytest.raises(ConfigurationError, match=f"^another training writes {path}, too; wait for its end, or"):
+        train(templates, plan, path, budget_s=1e9, report=other)
+    _, progress = train(templates, plan, tmp_path / "b", budget_s=1e9, report=lambda _: (tmp_path / "b").unlink())
+    assert progress.step == 2
+
+
 def test_a_seed_moves_the_arrivals_and_never_to_those_of_judgements() -> None:
     met = [sequence_of(seed, step, place) for seed in (0, 1, 2, 3, 10**12) for step in (0, 339) for place in (0, 1)]
     assert len(set(met)) == len(met)

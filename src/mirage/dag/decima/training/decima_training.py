@@ -37,6 +37,7 @@ from mirage.dag.decima.training.torch_network import (
 )
 from mirage.dag.schedulers.stage_schedulers import make_scheduler, scheduler_spec
 from mirage.dag.workload.templates import JobTemplate, templates_digest
+from mirage.errors import ConfigurationError
 from mirage.source_digest import source_digest
 
 SETTINGS = (
@@ -122,7 +123,8 @@ def train(
         report: Called with the figures of each step, and with the step after which a training resumes.
 
     Raises:
-        ConfigurationError: The checkpoint belongs to a training with another plan, other jobs or other code.
+        ConfigurationError: The checkpoint belongs to a training with another plan, other jobs or other code, or another
+            process writes it at the same time.
         ModelFileError: It is not a checkpoint.
     """
     torch.manual_seed(plan.seed % _MOST_SEED)
@@ -130,6 +132,7 @@ def train(
     network = GraphNetwork()
     optimizer = torch.optim.Adam(network.parameters(), plan.learning_rate)
     whole_plan = _whole_plan(templates, plan)
+    written = _version(checkpoint)
     held = load_checkpoint(checkpoint, network, optimizer, whole_plan)
     progress = DecimaTrainingProgress(**held["progress"]) if held else DecimaTrainingProgress()
     if held:
@@ -148,9 +151,22 @@ def train(
         progress.step += 1
         progress.spent_s += now() - begun
         progress.curve.append({"step": progress.step, "spent_s": round(progress.spent_s, 1), **figures})
+        if _version(checkpoint) not in (None, written):
+            raise ConfigurationError(
+                f"another training writes {checkpoint}, too; wait for its end, or name another file with --resume"
+            )
         save_checkpoint(checkpoint, network, optimizer, {"plan": whole_plan, "progress": asdict(progress)})
+        written = _version(checkpoint)
         report(progress.curve[-1])
     return network.layers(), progress
+
+
+def _version(checkpoint: Path) -> tuple[int, int] | None:
+    """Returns what distinguishes a checkpoint from the next one; None without a file."""
+    if not checkpoint.exists():
+        return None
+    found = checkpoint.stat()
+    return found.st_ino, found.st_mtime_ns
 
 
 def sequence_of(seed: int, step: int, place: int) -> int:
