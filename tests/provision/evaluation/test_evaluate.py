@@ -208,7 +208,19 @@ def test_a_policy_that_wants_to_be_left_alone_is(busy_setting):
             ["reactive"],
             {"windows": 60},
             ConfigurationError,
-            "the last of 60 windows needs jobs after the last job of .* 19 windows fit",
+            "the last of 60 windows needs jobs after the last job of .* 19 windows fit: give fewer --windows$",
+        ),
+        (
+            ["reactive"],
+            {"begin_s": 20 * DAY_S, "windows": 19},
+            ConfigurationError,
+            r"the last of 19 windows .* 1\d windows fit: give an earlier --start, or fewer --windows$",
+        ),
+        (
+            ["reactive"],
+            {"begin_s": 2**40, "windows": 60},
+            ConfigurationError,
+            "; no window fits: give an earlier --start and fewer --windows$",
         ),
         (
             ["reactive"],

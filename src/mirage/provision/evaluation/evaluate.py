@@ -168,15 +168,16 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
     if protocol.submits_s(protocol.windows - 1) > last_s:
         fitting = max((last_s - protocol.submits_s(0)) // protocol.every_s + 1, 0)
         when = dates_and_jobs(protocol.submits_s(protocol.windows - 1), first_s, last_s)
-        too_short = protocol.lead_in_s + protocol.early_s(links) > last_s - first_s
+        room_s = last_s - first_s - protocol.lead_in_s - protocol.early_s(links)
+        if room_s < 0:
+            remedy = "a longer trace"
+        elif room_s < (protocol.windows - 1) * protocol.every_s:
+            remedy = "fewer --windows" if fitting else "an earlier --start and fewer --windows"
+        else:
+            remedy = "an earlier --start" + ", or fewer --windows" * bool(fitting)
         which = "the window" if protocol.windows == 1 else f"the last of {quantity(protocol.windows, 'window')}"
         raise ConfigurationError(
-            f"{which} needs jobs after the last job of the trace: {when}; {windows_that_fit(fitting)}: "
-            + (
-                "give a longer trace"
-                if too_short
-                else "give an earlier --start" + ", or fewer --windows" * bool(fitting)
-            )
+            f"{which} needs jobs after the last job of the trace: {when}; {windows_that_fit(fitting)}: give {remedy}"
         )
 
 
