@@ -115,6 +115,10 @@ def test_a_job_that_waits_has_no_running_workers(cluster: ActingCluster) -> None
     cluster.jobs[0] = pending(11, tres_per_node="gres:gpu:a100:2", RestartCnt=1)
     assert lines(cluster) == ["resize 11: scontrol requeuehold 12 (waits-small)"]
     assert lines(cluster, GpuStart(0, {0: 8}, reason="r")) == ["start 11: scontrol requeuehold 12 (r)"]
+    cluster.jobs[0] |= {"Reason": "JobHeldUser", "PriorityLong": "0"}
+    assert view_of(cluster).jobs == ()
+    assert lines(cluster) == ["resize 11: scontrol requeuehold 12 (waits-small)"], "it does not compete"
+    cluster.jobs[0] |= {"Reason": "Priority", "PriorityLong": "100"}
     cluster.jobs[1] = held(12, **OF_11)
     assert lines(cluster, GpuStart(0, {0: 8}, reason="r")) == ["start 11: no command needed (r)"]
 

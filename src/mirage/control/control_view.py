@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -101,6 +102,7 @@ class ControlView:
         loans: Nodes with an active loan, and the end of each in seconds since 1970.
         taken_back: Nodes with a loan on which jobs of the owner run, and none that takes part; not in the view.
         stranded: Jobs that take part, and that Slurm holds because their loan has ended; not in the view.
+        deserted: Jobs that take part and do not compete, and that have running workers; not in the view.
         orphans: Worker jobs that take part, and whose main job has ended; not in the view.
         left_out: Jobs of the borrower's partition that are not in the view, by reason.
         rigid: Jobs of the view that declare a size range but have one size, by reason.
@@ -113,6 +115,7 @@ class ControlView:
     loans: Mapping[str, int]
     taken_back: tuple[str, ...]
     stranded: tuple[ControlJob, ...]
+    deserted: tuple[ControlJob, ...]
     orphans: tuple[ControlJob, ...]
     left_out: Mapping[str, int]
     rigid: Mapping[str, int]
@@ -212,7 +215,8 @@ def control_view(
     of_pools = [nodes[name] for name in pools.nodes]
     types = tuple(dict.fromkeys(node.gpu_type for node in of_pools))
     profiles = profiles_of(of_pools) if pools.scheduler in REMEMBERING else None
-    rows = _rows(candidates, servers, types, snapshot.time_s, left_out, first, pools)
+    workers = workers_by_main(candidates)
+    rows = _rows(candidates, servers, types, snapshot.time_s, left_out, first, pools, workers)
     known = [row._replace(progress=progress_of(row.one.job) if progress_of is not None else None) for row in rows]
     rows = [_with_model(row, profiles) for row in known]
     columns = _servers(servers, types, rows, pools, loans, borrowed, snapshot)
@@ -241,16 +245,32 @@ def control_view(
         one for one in candidates if one.job.state is JobState.PENDING and lost_loan(one.job.reason, pools.owner_nodes)
     ]
     orphans = [one for one in candidates if is_orphan(one, unfinished)]
+    shown = {row.one.job.id for row in rows}
+    deserted = [
+        one
+        for one in candidates
+        if one.job.state is JobState.PENDING and one.job.id not in shown and running(workers.get(one.job.id, ()))
+    ]
     rigid = Counter(row.sizes.rigid_why for row in rows if row.sizes.rigid_why)
+    outside = partial(_outside, first=first, pools=pools, workers=workers)
     return ControlView(
-        view, surroundings, jobs, surroundings.servers, loans, taken_back, _outside(stranded, first),
-        _outside(orphans, first), left_out, rigid,
+        view, surroundings, jobs, surroundings.servers, loans, taken_back, outside(stranded), outside(deserted),
+        outside(orphans), left_out, rigid,
     )  # fmt: skip
 
 
-def _outside(jobs: Iterable[GpuQueueJob], first: FirstSubmissions) -> tuple[ControlJob, ...]:
+def _outside(
+    jobs: Iterable[GpuQueueJob],
+    first: FirstSubmissions,
+    pools: Pools,
+    workers: Mapping[int, tuple[GpuQueueJob, ...]],
+) -> tuple[ControlJob, ...]:
     """Jobs that take part and are not in the view."""
-    return tuple(_control_job(_Row(one, first.of(one.job), {}, JobSizes(one.job.gpus, one.job.gpus))) for one in jobs)
+    found = ((one, workers.get(one.job.id, ())) for one in jobs)
+    return tuple(
+        _control_job(_Row(one, first.of(one.job), {}, job_sizes(one, pools, its_own), workers=its_own))
+        for one, its_own in found
+    )
 
 
 def view_with_loans(view: ControlView, until_s: Mapping[int, float], promise_s: int) -> ControlView:
@@ -352,13 +372,13 @@ def _rows(
     left_out: Counter[str],
     first: FirstSubmissions,
     pools: Pools,
+    all_workers: Mapping[int, tuple[GpuQueueJob, ...]],
 ) -> list[_Row]:
     """The jobs of the view in the order of their first submission."""
     number = {node.name: k for k, node in enumerate(servers)}
     of_type = {gpu_type: sum(node.gpus for node in servers if node.gpu_type == gpu_type) for gpu_type in types}
     of_type[""] = max(of_type.values(), default=0)
     rows = []
-    all_workers = workers_by_main(candidates)
     for one in candidates:
         if main := main_job_of(one.job):
             if not one.job.completing and one not in all_workers.get(main, ()):

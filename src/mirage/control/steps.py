@@ -94,10 +94,11 @@ def steps_of_plan(plan: GpuPlan, view: ControlView, pools: Pools) -> tuple[Contr
     nices = new_nices(view.jobs, list(starts))
     others = (action for action in plan.actions if not isinstance(action, GpuStart))
     steps = [_step(action, view, pools) for action in others if not _is_without_effect(action, view)]
+    waiting = [job for number, job in enumerate(view.jobs) if not job.running and number not in starts]
     steps += [
         ControlStep(RESIZE, str(job.id), (_of_size(job, job.sizes.least),), (_of_size(job, job.gpus),), "waits-small")
-        for number, job in enumerate(view.jobs)
-        if not job.running and number not in starts and job.sizes.elastic and job.gpus != job.sizes.least
+        for job in (*waiting, *(job for job in view.deserted if job.sizes.of_worker))
+        if job.sizes.elastic and job.gpus != job.sizes.least
     ]
     resized = {action.job for action in plan.actions if isinstance(action, GpuResize | GpuPreempt)}
     steps += [
