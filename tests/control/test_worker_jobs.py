@@ -12,6 +12,7 @@ from mirage.control.adviser import Adviser
 from mirage.control.control_view import ControlView, FirstSubmissions, control_view
 from mirage.control.plan_executor import PlanExecutor
 from mirage.control.restore import restore
+from mirage.control.run_record import read_run
 from mirage.control.steps import steps_of_plan
 from mirage.control.worker_jobs import main_job_of
 from mirage.schedule.scheduler_contract import GpuAction, GpuPlan, GpuPreempt, GpuResize, GpuStart
@@ -201,6 +202,20 @@ def test_workers_end_with_their_main_job(executor: PlanExecutor, cluster: Acting
     assert sent(cluster) == ["scancel 12", "scancel 13", "scancel 14"]
 
 
+def test_workers_with_the_highest_ids_leave_first(cluster: ActingCluster) -> None:
+    cluster.jobs[2] |= {"State": "RUNNING", "NodeList": "t1", "PriorityLong": "70"}
+    assert lines(cluster, GpuResize(0, {1: 4}, reason="r")) == ["resize 11: scontrol requeuehold 13 (r)"]
+
+
+def test_a_hold_is_no_resize_of_an_adviser_and_workers_are_not_recorded(cluster: ActingCluster, tmp_path: Path) -> None:
+    adviser = Adviser(cluster.slurm, replace(ARYL, resizes_per_job_hour=0), tmp_path)
+    cluster.nodes["t1"] = cluster.nodes["t2"] = ("allocated", "gpu:a100:8", "gpu:a100:8", "train")
+    cluster.jobs[2] |= {"PriorityLong": "70", "Reason": "Resources"}
+    (step,) = [step for step in adviser.advise(cluster.now_s).steps if step.kind == "resize"]
+    assert (step.commands(ARYL), step.refused) == ((("scontrol", "uhold", "13"),), "")
+    assert {row.id for row in read_run(tmp_path)[1]} == {0, 11}
+
+
 def test_off_holds_released_workers_that_wait(executor: PlanExecutor, cluster: ActingCluster) -> None:
     executor.run_plan(plan(of(11, "resize", gpus=8)))
     released = {"PriorityLong": "70", "Reason": "Resources"}
@@ -210,6 +225,11 @@ def test_off_holds_released_workers_that_wait(executor: PlanExecutor, cluster: A
     sent(cluster)
     assert restore(executor) == []
     assert sent(cluster) == ["scontrol uhold 13"]
+    cluster.jobs[2:] = [dict(WAITS), cluster.jobs[3]]
+    executor.run_plan(plan(of(11, "resize", gpus=8)))
+    assert sent(cluster) == ["scontrol release 13"]
+    assert restore(executor) == [], "its user has held it again"
+    assert sent(cluster) == []
 
 
 def test_aryl_gives_free_gpus_by_workers_and_counts_one_resize(cluster: ActingCluster) -> None:
