@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mirage.agent.paths import Home
+from mirage.agent.store.engine import place_of
 from mirage.errors import ConfigurationError, StoreError
 
 
@@ -46,6 +47,11 @@ def test_what_we_make_is_closed_to_others_and_so_are_folders_above_that_were_mis
     made(tmp_path / "a" / "b" / "home")
     assert modes(tmp_path / "a" / "b" / "home") == CLOSED
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("name", ["p%41", "q?b", "r b%20#é+@:", "\udcff"])
+def test_the_store_is_in_the_folder_whatever_its_name(name: str, tmp_path: Path) -> None:
+    assert place_of(Home.of({"MIRAGE_HOME": str(tmp_path / name)}).store_url) == f"{tmp_path}/{name}/store.db"
 
 
 @pytest.mark.parametrize("variable", ["MIRAGE_HOME", "HOME"])

@@ -47,7 +47,8 @@ class Home:
                 "absolute path, with four slashes: sqlite:////path/to/file"
             )
         folder = folder_of(environment).absolute()
-        return cls(folder, url or f"sqlite:///{folder.resolve()}/store.db")
+        place = str(folder.resolve()).replace("%", "%25").replace("?", "%3F")  # only these mean something in the URL
+        return cls(folder, url or f"sqlite:///{place}/store.db")
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Home:

@@ -161,14 +161,14 @@ def _refuse_another(there: Any, directory: Path, wanted: dict[str, Any]) -> None
 def _end_agent(cluster: Any) -> None:
     """Ends the agent of a private cluster's chains, if one runs."""
     from mirage.agent import service
+    from mirage.agent.paths import Home
     from mirage.agent.store.sql_store import open_store
     from mirage.errors import ConfigurationError, StoreError
 
-    store_file = cluster.spec.home / "store.db"
-    if not store_file.exists():
+    if not (cluster.spec.home / "store.db").exists():
         return
     try:
-        with contextlib.closing(open_store(f"sqlite:///{store_file}")) as store:
+        with contextlib.closing(open_store(Home.named({"MIRAGE_HOME": str(cluster.spec.home)}).store_url)) as store:
             found = service.running_agent(store, 0.0)  # 0.0 ignores the lease, for a fast clock
         if found is not None:
             service.stop(found)

@@ -211,12 +211,11 @@ def _open_again() -> SqlStore:
     """
     from sqlalchemy.engine import make_url
 
-    from mirage.agent.paths import folder_of
+    from mirage.agent.paths import Home
     from mirage.agent.store.sql_store import open_store
     from mirage.agent.store.store_file import path_of
 
-    folder = folder_of(os.environ)
-    url = os.environ.get("MIRAGE_STORE") or f"sqlite:///{folder.resolve()}/store.db"
+    url = Home.named(os.environ).store_url
     path = path_of(make_url(url))
     if path is not None and not path.exists():
         raise StoreError(f"there is no store {path} now; mirage agent recover restores a lost one")
