@@ -212,9 +212,15 @@ class Simulation:
             for submitted in range(0, len(submit_s), max(len(submit_s) // 100, 1)):
                 self.advance(int(submit_s[submitted]) - 1)
                 progress(submitted, len(submit_s))
-        while self.step() < NEVER_S:
-            self.advance(NEVER_S - 1)
+        while self._jobs_left() and self.step() < NEVER_S:
+            if self.policy is None:  # a policy may name a further time at every call
+                self.advance(NEVER_S - 1)
         return self.schedule()
+
+    def _jobs_left(self) -> bool:
+        clock = self.state.clock[0]
+        queued = clock.n_pending + clock.n_held + clock.n_running
+        return bool(queued or clock.arrived < len(self.world.jobs))
 
     # -- branches -----------------------------------------------------------------------------------------------
 
@@ -355,7 +361,7 @@ class Simulation:
         """
         while len(self.state.log) - self.state.clock[0].n_log < len(plan.actions):  # each may end a segment
             self.state = with_longer_log(self.state)
-        n = write_plan(plan, self.scratch)
+        n = write_plan(plan, self.scratch, self.now_s)
         if not actions.apply_plan(self.world, self.state, self.scratch, n):
             raise self._infeasible()
         if self.policy is None:

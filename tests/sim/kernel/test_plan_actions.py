@@ -23,7 +23,7 @@ from mirage.sim.kernel.arrays import (
     ENDED,
     NEVER_S,
 )
-from mirage.sim.simulation import Simulation
+from mirage.sim.simulation import Simulation, simulate
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 from tests.support.audit import audit
@@ -237,6 +237,16 @@ def test_a_policy_that_waits_is_called_again_at_its_time() -> None:
     assert sim.schedule().start_s.tolist() == [30]
 
 
+def test_a_replay_ends_with_its_last_job_though_the_policy_names_a_further_time() -> None:
+    class Clockwork:
+        def decide(self, view: View) -> Plan:
+            starts = tuple(Start(job=int(job)) for job in view.pending.id[:1])
+            return Plan((*starts, Wait(until_s=view.now_s + 7)))
+
+    table = JobTable.build([1, 2], submit_s=[0, 50], elapsed_s=[10, 5], limit_s=[20, 20], nodes=[1, 1])
+    assert simulate(Cluster.pool(1), table, Clockwork()).end_s.tolist() == [10, 55]
+
+
 def test_cancelling_under_a_discipline_lets_the_next_job_start_at_once() -> None:
     cluster = Cluster.pool(1)
     table = JobTable.build([1, 2], submit_s=[0, 0], elapsed_s=[100, 5], limit_s=[200, 200], nodes=[1, 1])
@@ -269,6 +279,7 @@ def test_cancelling_under_a_discipline_lets_the_next_job_start_at_once() -> None
         (Lend(node=5, partition=0), "there is no node 5, or no partition 0"),
         (Reclaim(node=0, partition=3), "there is no node 0, or no partition 3"),
         (Submit(), "does not support the action Submit"),
+        (Wait(until_s=10), r"^Wait\(until_s=10\) is not later than now, 10; name a later second$"),
     ],
 )
 def test_an_infeasible_action_names_the_job_and_leaves_everything_as_it_was(action: Action, message: str) -> None:

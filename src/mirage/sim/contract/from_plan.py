@@ -8,16 +8,22 @@ from mirage.sim.kernel import plan_actions as actions
 from mirage.sim.kernel.arrays import NIL, NO_JOB, Scratch
 
 
-def write_plan(plan: Plan, scratch: Scratch) -> int:
+def write_plan(plan: Plan, scratch: Scratch, now_s: int) -> int:
     """Write a plan's actions into ``scratch.plan``; returns their number.
 
     Raises:
-        PlanInfeasible: The plan has an action this simulation does not support, or too many actions.
+        PlanInfeasible: The plan has an action this simulation does not support, a time that has passed, or too many
+            actions.
     """
     n = 0
     for action in plan.actions:
-        if isinstance(action, Wait) and action.until_s is None:
-            continue
+        if isinstance(action, Wait):
+            if action.until_s is None:
+                continue
+            if action.until_s <= now_s:
+                raise PlanInfeasible(
+                    f"Wait(until_s={action.until_s}) is not later than now, {now_s}; name a later second"
+                )
         if n >= len(scratch.plan):
             raise PlanInfeasible(
                 f"a plan of {len(plan.actions)} actions; at most {len(scratch.plan)} are allowed at once"
