@@ -252,6 +252,15 @@ def test_unchanged_text_is_not_written_again(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["upstream"]
 
 
+def test_a_symbolic_link_stays_one_and_its_target_is_written(tmp_path: Path) -> None:
+    (tmp_path / "sites").mkdir()
+    link, target = tmp_path / "link", tmp_path / "sites" / "upstream"
+    link.symlink_to("sites/upstream")
+    for text in ("one", "two"):
+        assert write_if_changed(link, text)
+        assert (link.is_symlink(), target.read_text()) == (True, text)
+
+
 def test_a_file_that_cannot_be_written_is_reported_and_nothing_is_left(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot write .*No such file"):
         write_if_changed(tmp_path / "nowhere" / "upstream", "x")

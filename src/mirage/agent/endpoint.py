@@ -207,6 +207,8 @@ def _is_ours(text: str) -> bool:
 def write_if_changed(path: Path, text: str) -> bool:
     """Replace the file in one step, if its text differs; returns whether it did.
 
+    A symbolic link stays one: the file that it leads to is replaced.
+
     Raises:
         ConfigurationError: It cannot be written, or is a device or a pipe, which no file may replace.
     """
@@ -215,7 +217,7 @@ def write_if_changed(path: Path, text: str) -> bool:
         check_file(path)
         if path.exists() and path.read_bytes() == wanted:
             return False
-        _replace(path, wanted, mode=path.stat().st_mode & 0o777 if path.exists() else 0o644)
+        _replace(Path(os.path.realpath(path)), wanted, mode=path.stat().st_mode & 0o777 if path.exists() else 0o644)
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
     return True
