@@ -50,20 +50,17 @@ def install_endpoint(home: Home, endpoint: Endpoint) -> None:
         ConfigurationError: The file belongs to another chain, or cannot be written.
     """
     path = _path(home, endpoint.file)
-    for known in installed_endpoints(home)[0]:
-        if known.file == endpoint.file and known.chain != endpoint.chain:
-            raise ConfigurationError(
-                f"{known.file} follows chain {known.chain} already; mirage endpoint {known.chain} --uninstall ends that"
-            )
+    check_unfollowed(home, endpoint.file, endpoint.chain)
     check_file(endpoint.file)
     if endpoint.file.is_dir():
         raise ConfigurationError(f"cannot write {endpoint.file}: it is a folder; name a file")
+    folder = os.path.dirname(os.path.realpath(endpoint.file))
     try:
-        tempfile.TemporaryFile(dir=endpoint.file.parent).close()  # a right to write does not suffice, as in /proc
+        tempfile.TemporaryFile(dir=folder).close()  # a right to write does not suffice, as in /proc
     except OSError as error:
         raise ConfigurationError(
-            f"cannot write {endpoint.file}: the folder {endpoint.file.parent} is absent or not writable for this "
-            "user; make it, or name another file"
+            f"cannot write {endpoint.file}: the folder {folder} is absent or not writable for this user; make it, or "
+            "name another file"
         ) from error
     text = json.dumps(
         {
@@ -80,6 +77,19 @@ def install_endpoint(home: Home, endpoint: Endpoint) -> None:
         write_atomically(path, text.encode(), 0o600)
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}; name another MIRAGE_HOME") from error
+
+
+def check_unfollowed(home: Home, file: Path, chain: str) -> None:
+    """Refuse a file that the agent writes for another chain, also through a symbolic link.
+
+    Raises:
+        ConfigurationError: It is one.
+    """
+    for known in installed_endpoints(home)[0]:
+        if known.chain != chain and os.path.realpath(known.file) == os.path.realpath(file):
+            raise ConfigurationError(
+                f"{known.file} follows chain {known.chain} already; mirage endpoint {known.chain} --uninstall ends that"
+            )
 
 
 def uninstall_endpoints(home: Home, chain: str, file: Path | None = None) -> list[Path]:

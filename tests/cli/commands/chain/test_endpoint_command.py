@@ -303,8 +303,15 @@ def test_endpoints_are_installed_listed_and_removed(type_: Type, slurm: Any, sto
         "state": "points to gpu07:80",
     }  # fmt: skip
     assert type_("endpoint", "--list")[0].splitlines()[1].split()[:4] == ["serve", "nginx", "80", f"{tmp_path}/up.conf"]
-    other = type_("endpoint", "train", "--port", "80", "-o", "up.conf", "--install", status=1)[1]
-    assert "follows chain serve already; mirage endpoint serve --uninstall ends that" in other
+    (tmp_path / "link.conf").symlink_to("up.conf")
+    for file, more in (
+        ("up.conf", ["--install"]),
+        ("link.conf", ["--install"]),
+        ("link.conf", ["--watch"]),
+        ("up.conf", []),
+    ):
+        other = type_("endpoint", "train", "--port", "80", "-o", file, *more, status=1)[1]
+        assert f"{tmp_path}/up.conf follows chain serve already; mirage endpoint serve --uninstall ends that" in other
     assert f"the agent follows no endpoint of 'train'; it follows {tmp_path}/up.conf of serve" in type_(
         "endpoint", "train", "--uninstall", status=1
     )[1]  # fmt: skip

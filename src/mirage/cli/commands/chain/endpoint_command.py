@@ -91,6 +91,7 @@ def endpoint(
 
     While no job is live, the file names no server, and the proxy answers that the service is unavailable.
     """
+    from mirage.agent.background.endpoints import check_unfollowed
     from mirage.agent.endpoint import Endpoint, check_replaceable
     from mirage.cli.commands.chain.endpoint_watch import Follower, Watch, ended_by_signal
 
@@ -122,6 +123,7 @@ def endpoint(
         if out is not None:
             check_output(out)
             check_replaceable(out)
+            check_unfollowed(cluster.home(), out, chain.name)
         if not watch:
             follower = Follower(chain, wanted)
             follower.links = store.links(chain.id)
