@@ -59,18 +59,24 @@ def test_a_cluster_that_is_down_has_no_environment(
     )
 
 
-@pytest.mark.parametrize("command", ["down", "status"])
-def test_the_daemons_of_a_cluster_without_files_are_named(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("words", [["down", "--purge"], ["status"]])
+def test_the_daemons_of_a_cluster_without_files_or_with_moved_ones_are_named(
+    words: list[str], moved: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copy("/bin/sleep", tmp_path / "slurmctld")
     environment = {"SLURM_CONF": f"{tmp_path}/lab/etc/slurm.conf"}
+    files = tmp_path / "moved" if moved else tmp_path / "lab"
+    if moved:
+        PrivateCluster(LabSpec(directory=tmp_path / "lab")).write()
+        (tmp_path / "lab").rename(files)
     with subprocess.Popen([tmp_path / "slurmctld", "60"], env=environment) as daemon:
         try:
             until(lambda: daemons_of(tmp_path / "lab") == [daemon.pid], 5, "it has its environment")
-            assert main(["lab", command, str(tmp_path / "lab")]) == 1
+            assert main(["lab", *words, str(files)]) == 1
             assert f"its processes still run; to end them: kill -9 {daemon.pid}\n" in capsys.readouterr().err
-            assert main(["lab", command, str(tmp_path / "la")]) == 1
+            assert (files / "spec.json").exists() == moved
+            assert main(["lab", *words, str(tmp_path / "la")]) == 1
             assert "there is no private cluster in" in capsys.readouterr().err
         finally:
             daemon.kill()

@@ -178,21 +178,23 @@ def _end_agent(cluster: Any) -> None:
 
 def _there(directory: Path) -> Any:
     from mirage.errors import ConfigurationError
+    from mirage.lab.real.cluster_files import first_directory, is_written
+    from mirage.lab.real.cluster_processes import daemons_of
     from mirage.lab.real.lab_spec import LabSpec
     from mirage.lab.real.private_cluster import PrivateCluster
 
-    if not (directory / "spec.json").exists():
-        from mirage.lab.real.cluster_processes import daemons_of
-
-        if left := daemons_of(directory):
-            raise ConfigurationError(
-                f"the files of the private cluster in {directory} are gone, and its processes still run; to end them: "
-                f"kill -9 {' '.join(map(str, left))}"
-            )
+    cluster = PrivateCluster(LabSpec(directory=directory))
+    first = LabSpec(directory=first_directory(directory))
+    if not is_written(first) and (left := daemons_of(first.directory)):
+        raise ConfigurationError(
+            f"the files of the private cluster in {first.directory} are gone or moved, and its processes still run; to "
+            f"end them: kill -9 {' '.join(map(str, left))}"
+        )
+    if not is_written(cluster.spec):
         raise ConfigurationError(
             f"there is no private cluster in {directory}; start one with `mirage lab up {directory}`"
         )
-    return PrivateCluster(LabSpec(directory=directory))
+    return cluster
 
 
 def _running(directory: Path) -> Any:

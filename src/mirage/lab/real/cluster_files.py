@@ -53,6 +53,13 @@ def read_spec(spec: LabSpec) -> LabSpec:
         ) from error
 
 
+def first_directory(directory: Path) -> Path:
+    """Returns the directory in which a cluster's files were written, wherever they are now."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        return Path(json.loads((directory / SPEC).read_bytes())["directory"])
+    return directory
+
+
 def is_written(spec: LabSpec) -> bool:
     """Whether the files exist."""
     return (spec.directory / SPEC).exists()
