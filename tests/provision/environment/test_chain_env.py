@@ -97,6 +97,18 @@ def test_always_waiting_is_reactive(table: EpisodeTable) -> None:
     assert info["overlap_h"] == info["reactive_overlap_h"]
 
 
+def test_a_step_outside_an_episode_or_of_another_action_is_refused(table: EpisodeTable) -> None:
+    env = ChainEnv(table)
+    with pytest.raises(ConfigurationError, match=r"^an episode begins with reset; call it before step$"):
+        env.step(np.int64(WAIT))
+    env.reset(seed=1)
+    with pytest.raises(ConfigurationError, match=r"^5 is not an action; there are 0 \(wait\) and 1 \(submit\)$"):
+        env.step(np.int64(5))
+    assert env.step(np.int64(SUBMIT))[2]
+    with pytest.raises(ConfigurationError, match="begins with reset"):
+        env.step(np.int64(SUBMIT))
+
+
 def test_vectorised_equals_single(table: EpisodeTable) -> None:
     many = ChainVectorEnv(3, table)
     observations, start = many.reset(seed=7)

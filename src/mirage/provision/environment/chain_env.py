@@ -121,6 +121,7 @@ class ChainEnv(gym.Env[Observations, np.int64]):
         self.observation_space = self.episodes.observation_space
         self.action_space = self.episodes.action_space
         self._episode, self._decision = 0, 0
+        self._runs = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -129,16 +130,26 @@ class ChainEnv(gym.Env[Observations, np.int64]):
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(len(self.episodes.table)))
         self._episode, self._decision = int((options or {}).get("episode", drawn)), 0
+        self._runs = True
         return self._observation(), {"episode": self._episode}
 
     def step(self, action: np.int64) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
-        """Wait or submit; the last decision always submits."""
+        """Wait or submit; the last decision always submits.
+
+        Raises:
+            ConfigurationError: ``reset`` was not called, the episode has ended, or the action is neither.
+        """
+        if not self._runs:
+            raise ConfigurationError("an episode begins with reset; call it before step")
+        if action not in (WAIT, SUBMIT):
+            raise ConfigurationError(f"{action} is not an action; there are {WAIT} (wait) and {SUBMIT} (submit)")
         table = self.episodes.table
         last = int(table.decisions[self._episode]) - 1
         if action == WAIT and self._decision < last:
             self._decision += 1
             if self._decision < last:
                 return self._observation(), 0.0, False, False, {}
+        self._runs = False
         reward, gap_s = self.episodes.submit(*self._place())
         info = _losses_h(float(gap_s[0]))
         info |= _losses_h(float(table.reactive_s[self._episode]), "reactive_")
