@@ -122,11 +122,14 @@ def test_the_end_of_the_job_requests_a_stop_only_with_a_lead(tmp_path: Path) -> 
     ]
 
 
-@pytest.mark.parametrize(("lead", "complains"), [("2m", True), ("-5", True), ("60", False), ("", False)])
-def test_a_lead_that_is_no_number_of_seconds_is_reported_once(tmp_path: Path, lead: str, complains: bool) -> None:
-    program = "import sys\nsys.stderr = sys.stdout\nhooks.should_stop(), hooks.should_stop()"
-    printed = run(f"import hooks\n{program}", tmp_path, MIRAGE_LEAD_S=lead).communicate()[0]
-    complaint = f"mirage.hooks: MIRAGE_LEAD_S={lead} is ignored: it is no number of seconds\n"
+@pytest.mark.parametrize(("text", "complains"), [("2m", True), ("-5", True), ("nan", True), ("60", False), ("", False)])
+@pytest.mark.parametrize("variable", ["MIRAGE_LEAD_S", "SLURM_JOB_END_TIME"])
+def test_a_variable_that_is_no_number_of_seconds_is_reported_once(
+    tmp_path: Path, variable: str, text: str, complains: bool
+) -> None:
+    program = "import sys\nsys.stderr = sys.stdout\nhooks.should_stop(5), hooks.should_stop(), hooks.remaining_s()"
+    printed = run(f"import hooks\n{program}", tmp_path, **{variable: text}).communicate()[0]
+    complaint = f"mirage.hooks: {variable}={text} is ignored: it is no number of seconds\n"
     assert printed == (complaint if complains else "")
 
 

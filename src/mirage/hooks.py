@@ -56,7 +56,7 @@ class _State:
     received = ""  # the first signal
     received_s = 0.0
     reported = False
-    complained = False  # of the lead
+    complained: tuple[str, ...] = ()  # of these variables
     checked_s = 0.0  # last check of the stop file
     written_s = 0.0  # last written step
     stepped_s = 0.0
@@ -81,7 +81,7 @@ def should_stop(lead_s: float | None = None) -> bool:
             _State.checked_s = now_s
             if (path := os.environ.get(STOP_FILE)) and os.path.exists(path):
                 _State.received, _State.received_s = "file", now_s
-        lead = _lead_s() if lead_s is None else lead_s
+        lead = _seconds(LEAD) if lead_s is None else lead_s
         if not _State.received and lead is not None and remaining_s() <= lead:
             _State.received, _State.received_s = "time", now_s
     if _State.received and not _State.reported:
@@ -111,7 +111,7 @@ def remaining_s() -> float:
     preset sets. No command of Slurm runs.
     """
     for name in END_TIMES:
-        if (end_s := _number(os.environ.get(name))) is not None:
+        if (end_s := _seconds(name)) is not None:
             return end_s - _now_s()
     return float("inf")
 
@@ -283,20 +283,19 @@ def _now_s() -> float:
     return time.clock_gettime(time.CLOCK_REALTIME)
 
 
-def _lead_s() -> float | None:
-    text = os.environ.get(LEAD)
-    lead = _number(text)
-    if text and not _State.complained and (lead is None or lead < 0):
-        _State.complained = True
-        print(f"mirage.hooks: {LEAD}={text} is ignored: it is no number of seconds", file=sys.stderr)
-    return lead
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return float(text or "")
-    except ValueError:
+def _seconds(name: str) -> float | None:
+    """The seconds in a variable; text that is none is reported once."""
+    if not (text := os.environ.get(name)):
         return None
+    try:
+        if (seconds := float(text)) >= 0:
+            return seconds
+    except ValueError:
+        pass
+    if name not in _State.complained:
+        _State.complained += (name,)
+        print(f"mirage.hooks: {name}={text} is ignored: it is no number of seconds", file=sys.stderr)
+    return None
 
 
 def _rank() -> str:
