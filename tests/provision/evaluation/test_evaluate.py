@@ -264,6 +264,12 @@ def test_what_is_no_list_of_links_or_of_policies_is_refused(busy_setting, links,
         evaluate(busy_setting, protocol(), links, policies)
 
 
+@pytest.mark.parametrize(("links", "costs"), [([], [Cost()]), (LINKS, [])])
+def test_a_link_and_a_cost_are_needed(busy_setting, links, costs):
+    with pytest.raises(ConfigurationError, match=r"^give a link and a cost at least: \[LinkSize\(1\)\], \[Cost\(\)\]$"):
+        evaluate(busy_setting, protocol(), links, ["reactive"], costs)
+
+
 def test_a_scenario_needs_a_workload(busy_setting):
     with pytest.raises(ConfigurationError, match=r"must be a Workload of workload\(table, cluster\), got JobTable"):
         replace(busy_setting, jobs=busy_setting.jobs.table)

@@ -89,11 +89,14 @@ def evaluate(
 
     Raises:
         UnknownName: A policy or discipline is unknown.
-        ConfigurationError: Links or policies are no lists, a policy's parameter is invalid, a window lies outside the
-            trace, ``against`` is not among the policies, or jobs are private and the trace does not name their users.
+        ConfigurationError: Links or policies are no lists, no link or no cost is given, a policy's parameter is
+            invalid, a window lies outside the trace, ``against`` is not among the policies, or jobs are private and
+            the trace does not name their users.
     """
     if isinstance(policies, str) or not all(isinstance(link, LinkSize) for link in links):
         raise ConfigurationError("give lists of links and of policies: [LinkSize(1)], ['what-if']")
+    if not links or not costs:
+        raise ConfigurationError("give a link and a cost at least: [LinkSize(1)], [Cost()]")
     check_windows(scenario, protocol, links)
     if private_jobs:
         _check_users(scenario)
