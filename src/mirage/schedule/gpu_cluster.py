@@ -45,6 +45,9 @@ class ServerGroup:
     gpus_for_one: int = 1
 
     def __post_init__(self) -> None:
+        for what in ("name", "gpu_type", "pool"):
+            if not getattr(self, what):
+                raise ClusterError(f"server group {self.name!r}: {what} is empty; give a name")
         if self.servers < 1 or self.gpus_per_server < 1:
             raise ClusterError(
                 f"server group {self.name!r}: {self.servers} servers of {self.gpus_per_server} GPUs; both are 1 or more"
