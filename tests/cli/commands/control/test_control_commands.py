@@ -122,8 +122,12 @@ def test_the_order_is_exported(cluster: ControlCluster, capsys: pytest.CaptureFi
     assert "no job would start now out of the present order: nothing to export" in printed.err
     cluster.status = 1
     assert run(capsys, *words, "nice", status=1) == ""
-    assert main(["control", "run", "--config", "pools.toml", "--export", "nice"]) == 2
-    assert "--export needs --once" in capsys.readouterr().err
+    for more, message in (
+        ([], "--export is the order of one snapshot; give --once, too"),
+        (["--once", "--json"], "--export has a form of its own; leave --json out"),
+    ):
+        assert main(["control", "run", "--config", "pools.toml", "--export", "nice", *more]) == 2
+        assert capsys.readouterr().err.splitlines()[-1] == f"Error: {message}"
 
 
 def test_json_has_the_commands_and_a_failed_snapshot_has_the_problem(

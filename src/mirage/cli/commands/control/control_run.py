@@ -80,8 +80,10 @@ def run(
         raise click.UsageError("--act acts until it is ended; leave --once out")
     if state is not None and not act:
         raise click.UsageError("--state is the folder of --act; without --act nothing is written there")
-    if form is not None and (not once or as_json):
-        raise click.UsageError("--export needs --once, and has a form of its own: leave --json out")
+    if form is not None and not once:
+        raise click.UsageError("--export is the order of one snapshot; give --once, too")
+    if form is not None and as_json:
+        raise click.UsageError("--export has a form of its own; leave --json out")
     acting = _begin_to_act(path, pools, control_folder(state)) if act else nullcontext(None)
     with acting as actor:
         _run(
