@@ -61,7 +61,8 @@ def format_to_write(path: str | os.PathLike[str], format: str | None = None) -> 
     name = format or next(iter(suffixes[-2:-1] if suffixes[-1:] == ["gz"] else suffixes[-1:]), "")
     if format is None and name not in WRITERS:
         raise ConfigurationError(
-            f"{path}: its name has no format to write; end it in .{', .'.join(WRITERS)}, or name one with --to"
+            f"{path}: its name has no format to write; end it in .{', .'.join(WRITERS)}, each also with .gz, "
+            "or name one with --to (in Python format=)"
         )
     if name not in WRITERS:
         raise UnknownName("format to write", name, WRITERS)

@@ -131,7 +131,10 @@ def test_convert(sacct, tmp_path, capsys, name):
 
 def test_convert_names_the_format_it_does_not_know(sacct, tmp_path, capsys):
     assert main(["trace", "convert", sacct, str(tmp_path / "jobs.xlsx")]) == 1
-    assert "jobs.xlsx: its name has no format to write; end it in .csv" in capsys.readouterr().err
+    assert (
+        "jobs.xlsx: its name has no format to write; end it in .csv, .parquet, .swf, each also with .gz, or name one "
+        "with --to (in Python format=)\n"
+    ) in capsys.readouterr().err
     assert main(["trace", "convert", sacct, str(tmp_path)]) == 1
     assert "it is a folder; name a file" in capsys.readouterr().err
     assert main(["trace", "convert", sacct, str(tmp_path / "jobs.xlsx"), "--to", "csv"]) == 0
