@@ -126,3 +126,11 @@ def test_of_two_agents_started_at_once_the_second_names_the_first(tmp_path):
         store.take_lease(holder_name(), now_s, 300.0)  # this process was quicker
     with pytest.raises(LeaseHeld, match=rf"^an agent runs already on {socket.gethostname()}, process {os.getpid()}$"):
         start(home, {**os.environ, "MIRAGE_HOME": str(tmp_path)}, now_s)
+
+
+def test_an_agent_that_ends_at_once_is_quoted_without_the_errors_of_earlier_ones(tmp_path):
+    home = Home(tmp_path, f"sqlite:///{tmp_path}/store.db")
+    home.log.write_text("an old error\n")
+    with pytest.raises(StoreError, match=rf"^the agent ended at once; {home.log} ends with: .*'often'") as ended:
+        start(home, {**os.environ, "MIRAGE_HOME": str(tmp_path), "MIRAGE_HEARTBEAT": "often"}, time.time())
+    assert "an old error" not in str(ended.value)

@@ -84,6 +84,7 @@ def start(home: Home, environment: Mapping[str, str], now_s: float) -> int:
     from mirage.agent.store.sql_store import open_store
 
     with home.open_log() as log:
+        begin = os.fstat(log.fileno()).st_size
         store = open_store(home.store_url)  # first: without a store there must be no child
         child = subprocess.Popen(
             [sys.executable, "-m", "mirage", "agent", "run"],
@@ -94,7 +95,7 @@ def start(home: Home, environment: Mapping[str, str], now_s: float) -> int:
         if child.poll() is not None:
             if (other := running_agent(store, now_s)) is not None:
                 raise LeaseHeld(f"an agent runs already on {other.host}, process {other.pid}")
-            raise StoreError(f"the agent ended at once; {home.log} ends with: {_tail(home.log)}")
+            raise StoreError(f"the agent ended at once; {home.log} ends with: {_tail(home.log, begin)}")
         held = store.lease()
         return held is not None and held[0] == holder_name(child.pid)
 
@@ -249,8 +250,9 @@ def _is_needed(name: str) -> bool:
     return name.startswith("MIRAGE_") or name in ("PATH", "SLURM_CONF", "HOME")
 
 
-def _tail(log: Path) -> str:
+def _tail(log: Path, begin: int) -> str:
+    """The last lines of a log, from a byte on."""
     try:
-        return " / ".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-3:])
+        return " / ".join(log.read_bytes()[begin:].decode(errors="replace").splitlines()[-3:])
     except OSError:
         return "(no log)"
