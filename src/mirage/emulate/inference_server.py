@@ -31,6 +31,9 @@ except ModuleNotFoundError as missing:
 MAX_TOKENS = 16
 """Tokens of a completion that does not declare a number, as in the API of OpenAI."""
 
+MOST_TOKENS = 1_000_000
+"""Most tokens of a completion."""
+
 WAKES = 4
 """Times that a request without a stream adapts to the load."""
 
@@ -154,8 +157,9 @@ class InferenceServer:
                 tokens = MAX_TOKENS if declared is None else int(declared)
             except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
                 return _refusal(400, "the body is no JSON object with a prompt", "BadRequestError")
-            if tokens < 1:
-                return _refusal(400, f"max_tokens must be at least 1, got {tokens}.", "BadRequestError")
+            if not 1 <= tokens <= MOST_TOKENS or tokens != float(declared or tokens):
+                problem = f"max_tokens must be a whole number from 1 to {MOST_TOKENS}, got {declared}."
+                return _refusal(400, problem, "BadRequestError")
             several = isinstance(prompt, list) and len(prompt) > 1 and not isinstance(prompt[0], int)  # or its tokens
             if several or body.get("n") not in (None, 1):
                 return _refusal(400, "One choice is emulated: give one prompt, and n = 1.", "BadRequestError")

@@ -70,6 +70,8 @@ def infer(
 
     At SIGTERM it cuts all requests at once, as vLLM does; with --shutdown-timeout it completes them first.
     """
+    if not model:
+        raise click.UsageError("--model is empty; name a model")
     from mirage.emulate.inference_server import ServedModel, serve
 
     served = ServedModel(model, first_token_s, token_s, max_num_seqs, full_load, speed)
