@@ -118,6 +118,16 @@ def test_another_cluster_than_the_one_that_is_there_is_refused_with_what_differs
     )
 
 
+def test_a_cluster_that_was_moved_is_not_started(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    PrivateCluster(LabSpec(directory=tmp_path / "lab")).write()
+    (tmp_path / "lab").rename(tmp_path / "moved")
+    assert main(["lab", "up", str(tmp_path / "moved")]) == 1
+    assert capsys.readouterr().err == (
+        f"mirage: error: the cluster in {tmp_path}/moved was made in {tmp_path}/lab, and its files name that; move it "
+        f"back, or `mirage lab down {tmp_path}/moved --purge` first\n"
+    )
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"extra": [], "colour": 1}', "\\"])
 @pytest.mark.parametrize("words", [["up"], ["status"], ["env"], ["down"], ["down", "--purge"]])
 def test_a_damaged_description_is_named_with_what_to_do(

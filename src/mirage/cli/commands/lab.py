@@ -141,9 +141,15 @@ def run(directory: Path, command: tuple[str, ...]) -> None:
 
 
 def _refuse_another(there: Any, directory: Path, wanted: dict[str, Any]) -> None:
-    """Refuses options of the command line that differ from those of the existing cluster."""
+    """Refuses a moved cluster, and options that differ from those of the existing one."""
     from mirage.errors import ConfigurationError
+    from mirage.lab.real.cluster_files import first_directory
 
+    if (first := first_directory(there.directory)) != there.directory:
+        raise ConfigurationError(
+            f"the cluster in {directory} was made in {first}, and its files name that; move it back, or `mirage lab "
+            f"down {directory} --purge` first"
+        )
     ctx = click.get_current_context()
     given = {
         str(option.name): max(option.opts, key=len)
