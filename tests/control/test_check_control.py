@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from mirage.control.check_control import check_control
 from mirage.control.pools_file import Pools
 from tests.support.control_cluster import NOW_S, POOLS, ControlCluster, loan, pending, running
@@ -14,6 +16,13 @@ def found(cluster: ControlCluster, pools: Pools = POOLS) -> dict[str, tuple[str,
     worst = ("ok", "warn", "fail")
     findings = sorted(check_control(cluster.slurm, pools, NOW_S), key=lambda one: worst.index(one.level))
     return {one.what: (one.level, one.value, one.advice) for one in findings}
+
+
+@pytest.mark.parametrize("word", ["Mirage-Control", "mirage-control2"])
+def test_a_comment_that_is_nearly_the_word_is_named(word: str) -> None:
+    rows = found(ControlCluster(jobs=[pending(5), pending(6, Comment=f"bert, {word}")]))
+    why = f"1 has not opted in; a comment has '{word}', and the word of these pools is 'mirage-control'"
+    assert rows["jobs"][2] == f"left out: {why}"
 
 
 def test_a_cluster_that_is_ready() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import pwd
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +13,7 @@ from mirage.control.model_profiles import check_scheduler, profiles_of_nodes
 from mirage.control.pools_file import Pools
 from mirage.control.progress_files import ProgressFiles
 from mirage.control.verbs import FENCE, LOAN, Verb, command_of
-from mirage.errors import ConfigurationError, SlurmError, first_of, quantity
+from mirage.errors import ConfigurationError, SlurmError, first_of, quantity, shown
 from mirage.schedule.schedulers.view_schedulers import ELASTIC_SCHEDULERS
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import REQUESTS, GpuSnapshot, take_gpu_snapshot
@@ -124,6 +125,9 @@ def _jobs(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
         return
     running = sum(job.running for job in view.jobs)
     out = "; ".join(f"{count} {why}" for why, count in sorted(view.left_out.items()))
+    others = {word for one in snapshot.jobs for word in one.job.comment.replace(",", " ").split()} - {pools.comment}
+    for word in difflib.get_close_matches(pools.comment, sorted(others), n=1, cutoff=0.8) if out else []:
+        out += f"; a comment has {shown(word)}, and the word of these pools is {shown(pools.comment)}"
     value = f"{len(view.jobs) - running} pending and {running} running jobs take part"
     yield Finding(OK if view.jobs else WARN, "jobs", value, f"left out: {out}" if out else "")
     if pools.scheduler in ELASTIC_SCHEDULERS:
