@@ -34,7 +34,8 @@ from mirage.cli.output import check_page
 @click.option(
     "--explain",
     metavar="JOB",
-    help="Show when and why a job got GPUs or lost them: by its name or, if no job has that name, its number from 0.",
+    help="Show when and why a job got GPUs or lost them: by its name or, if no job has that name, its number from 0 in "
+    "the order of submission.",
 )
 @click.option("--report", metavar="FILE", help="Write a page: use over time, completion times, placements (.html).")
 @json_output
