@@ -142,7 +142,7 @@ class _Header:
 
 def is_padded(line: str) -> bool:
     """Whether a line is the heading of sacct without -P: columns of a fixed width."""
-    words = line.lower().split()
+    words = [word for word in line.lower().split(" ") if word]
     return len(words) > 1 and bool(IDENTIFIERS & set(words)) and all(word.isalpha() for word in words)
 
 
