@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirage.agent.decision.open_decision import chain_view, load_time_s, notice_s, summary
+from mirage.agent.hosting.one_pass import pass_settings
 from mirage.agent.settings import AgentSettings
 from mirage.policy.view import ChainView
 from tests.support.one_chain import OneChain, ended, held, running
@@ -55,6 +56,13 @@ def test_the_load_time_is_the_user_s_word_or_what_earlier_links_took(
 def test_intervals_are_those_of_the_settings() -> None:
     world = deciding_chain(settings=AgentSettings(busy_poll_s=5, decisions_per_link=10, decide_s=200))
     assert (observed(world).step_s, notice_s(world.context, world.links[0])) == (200, 210)
+
+
+@pytest.mark.parametrize(("every_s", "expected_s"), [(60, 2 * 60), (300, 2 * 300), (7_200, 3_600 // 4)])
+def test_rare_passes_leave_most_of_its_limit_to_a_link(every_s: int, expected_s: int) -> None:
+    world = deciding_chain(settings=pass_settings(AgentSettings(), every_s))
+    assert notice_s(world.context, world.links[0]) == expected_s
+    assert observed(world).ends_s == 9_000 + 3_600 - 120 - expected_s
 
 
 def test_what_a_decision_observed_can_be_checked_against_squeue() -> None:

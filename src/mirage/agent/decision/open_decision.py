@@ -23,6 +23,9 @@ ALIVE = (LinkState.HELD, LinkState.QUEUED, LinkState.RUNNING)
 LEAVING = ("drain", "down", "fail")
 """Parts of Slurm's words for a node that leaves service: ``draining``, ``drained``, ``down``, ``failing``."""
 
+MOST_NOTICE = 0.25
+"""Largest share of a link's limit that counts as the delay of passes."""
+
 _FROM_JOB = ("user", "partition", "gpus", "cpus", "name", "account", "nice")
 
 
@@ -151,11 +154,13 @@ def chain_view(context: CycleContext, chain: Chain, present: Link, waiting: Link
 def notice_s(context: CycleContext, present: Link) -> int:
     """The agent's delay: to observe a start, to observe readiness, and to decide again.
 
-    A pass that has observed the start waits for the moment of readiness itself.
+    A pass that has observed the start waits for the moment of readiness itself. However rare the passes are, most of
+    the limit is left to the link.
     """
     settings = context.settings
     if settings.pass_every_s:
-        return settings.pass_every_s + settings.interval_s(present.limit_s)
+        notice_s = settings.pass_every_s + settings.interval_s(present.limit_s)
+        return min(notice_s, round(MOST_NOTICE * present.limit_s))
     observed_s = 2 * settings.busy_poll_s if settings.notice_s == MISSING else settings.notice_s
     return observed_s + settings.interval_s(present.limit_s)
 
