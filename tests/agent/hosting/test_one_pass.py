@@ -15,7 +15,7 @@ from mirage.agent.agent import Agent
 from mirage.agent.chain.tag import parse_tag
 from mirage.agent.cycle.submit import Submissions
 from mirage.agent.hosting.one_pass import MOST_QUERIES, STARTED_S, OnePass, PassReport, pass_settings
-from mirage.agent.hosting.pass_memory import DEFAULT_EVERY_S, PassMemory, interval_s
+from mirage.agent.hosting.pass_memory import DEFAULT_EVERY_S, PassMemory, interval_s, too_rare
 from mirage.agent.model import Chain, ChainSpec, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import SqlStore, open_store
@@ -215,7 +215,7 @@ def test_a_pass_that_sees_no_job_of_the_chains_queries_which_cluster_this_is(
 ) -> None:
     chain = cron.add()
     cron.live(2 * EVERY_S)
-    before = cron.store.links(chain.id)
+    before, memory = cron.store.links(chain.id), PassMemory.read(cron.file)
     queue = cron.slurm.observe()
     monkeypatch.setattr(cron.slurm, "observe", lambda: replace(queue, time_s=cron.now_s, jobs=()))
     monkeypatch.setattr(cron.slurm, "configuration", lambda: {"clustername": "another"})
@@ -223,6 +223,7 @@ def test_a_pass_that_sees_no_job_of_the_chains_queries_which_cluster_this_is(
     with pytest.raises(WrongCluster, match="another"):
         cron.once(stay_s=0)
     assert cron.store.links(chain.id) == before
+    assert PassMemory.read(cron.file) == memory, "a pass that is refused is none"
 
 
 def test_the_memory_is_equal_to_what_the_last_pass_knew(cron: Cron) -> None:
@@ -303,6 +304,22 @@ def test_what_was_missing_before_another_agent_worked_is_forgotten(cron: Cron) -
     cron.store.record_poll(cron.now_s + 7)
     assert memory.is_of(cron.store.identity())
     assert not memory.is_last(cron.store.identity())
+
+
+def test_the_time_in_which_another_agent_worked_is_no_interval(cron: Cron) -> None:
+    cron.add()
+    cron.live(2 * EVERY_S)
+    memory = PassMemory.read(cron.file)
+    assert memory.as_of(cron.store.identity()) == memory
+    cron.store.record_poll(cron.now_s + 7)
+    assert memory.as_of(cron.store.identity()).begun_s == ()
+    assert replace(memory, store="").as_of(cron.store.identity()).begun_s == memory.begun_s
+
+
+@pytest.mark.parametrize(("every_s", "limits_s", "rare"), [(301, [900, 600], True), (300, [600, MISSING], False)])
+def test_passes_are_too_rare_for_the_shortest_job(every_s: int, limits_s: list[int], rare: bool) -> None:
+    assert bool(too_rare(every_s, limits_s)) == rare
+    assert not too_rare(every_s, [MISSING])
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from mirage.agent.model import Cycle, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.lease import drop_if_gone
 from mirage.duration import MINUTE_S
+from mirage.errors import WrongCluster
 
 log = logging.getLogger("mirage.agent")
 
@@ -126,6 +127,9 @@ class OnePass:
             cycle = self._settle(cycle, stop)
             cycle = self._stay(cycle, begun_s, sleep, stop)
             self._remember(begun_s)
+        except WrongCluster:
+            self._write(self.memory)  # a pass that is refused is none
+            raise
         finally:
             agent.leave(MESSAGES_S)
         own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -224,8 +228,6 @@ class OnePass:
 
     def _remember(self, begun_s: int) -> None:
         """Write the memory; a pass that is killed leaves its begin and its holder."""
-        if self.file is None:
-            return
         known, reconciler = self.agent.store.identity(), self.agent.reconciler
         begun = (*[at_s for at_s in self.memory.begun_s if at_s < begun_s], begun_s)
         memory = PassMemory(
@@ -238,7 +240,11 @@ class OnePass:
             missing=tuple((*key, since_s) for key, since_s in reconciler.missing.items()),
             releases=tuple((*key, count) for key, count in reconciler.releases.items() if count),
         )
+        self._write(memory)
+
+    def _write(self, memory: PassMemory) -> None:
         try:
-            memory.write(self.file)
+            if self.file is not None:
+                memory.write(self.file)
         except OSError as error:
             log.warning("no memory", extra={"detail": f"cannot write {self.file}: {error.strerror}"})

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -17,7 +18,7 @@ from typing import Any
 
 from mirage.agent.model import StoreIdentity
 from mirage.atomic_file import write_atomically
-from mirage.duration import HOUR_S, MINUTE_S, format_duration
+from mirage.duration import HOUR_S, MINUTE_S, UNLIMITED_S, format_duration
 from mirage.job_state import MISSING
 from mirage.version import __version__
 
@@ -66,6 +67,10 @@ class PassMemory:
             return cls(**{**found, "begun_s": tuple(map(int, found["begun_s"]))})
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return cls()
+
+    def as_of(self, store: StoreIdentity) -> PassMemory:
+        """The memory without passes before another agent: the time since is no interval."""
+        return replace(self, begun_s=()) if self.is_of(store) and not self.is_last(store) else self
 
     def write(self, path: Path) -> None:
         """Write the file, which only its owner may read.
@@ -127,3 +132,19 @@ def interval_s(begun_s: tuple[int, ...], every_s: int | None = None) -> int:
         gaps_s = [after - before for before, after in pairwise(begun_s) if after > before]
         every_s = round(median(gaps_s)) if gaps_s else DEFAULT_EVERY_S
     return min(max(every_s, SHORTEST_EVERY_S), LONGEST_EVERY_S)
+
+
+def too_rare(every_s: int, limits_s: Iterable[int]) -> str:
+    """A remark on passes that are too rare for some time limits; empty where they are not.
+
+    Args:
+        limits_s: ``MISSING`` where unknown.
+    """
+    shortest_s = min((limit_s for limit_s in limits_s if limit_s != MISSING), default=UNLIMITED_S)
+    if 2 * every_s <= shortest_s:
+        return ""
+    return (
+        f"passes every {format_duration(every_s)} are too rare for jobs of {format_duration(shortest_s)}: they can be "
+        f"replaced early, or end without a next one; run a pass every {format_duration(shortest_s // 2)} or more "
+        "often, or an agent: mirage agent start"
+    )

@@ -65,7 +65,7 @@ def once(
 
     from mirage.agent.background.calibration import ONE_THREAD
     from mirage.agent.hosting.one_pass import OnePass, pass_settings
-    from mirage.agent.hosting.pass_memory import PassMemory, interval_s
+    from mirage.agent.hosting.pass_memory import PassMemory, interval_s, too_rare
     from mirage.agent.monitoring.log import start_logging
     from mirage.agent.policy_runner.child_process import ChildProcess
     from mirage.agent.settings import AgentSettings
@@ -74,9 +74,9 @@ def once(
     start_logging(as_json=log_json, files=cluster.home().logs)
     os.environ.update(ONE_THREAD)
     stopping, home, site = StopSignals(), cluster.home(), cluster.site_rules()
-    memory = PassMemory.read(home.pass_memory)
-    every_s = interval_s((*memory.begun_s, int(cluster.clock())), every_s)
     with cluster.store() as store:
+        memory = PassMemory.read(home.pass_memory).as_of(store.identity())
+        every_s = interval_s((*memory.begun_s, int(cluster.clock())), every_s)
         slurm = cluster.client(timeout_s)
         settings = pass_settings(patient_settings(AgentSettings(), timeout_s).under(site), every_s)
         forbidden = site.login_refusal("compile the simulator")
@@ -85,6 +85,7 @@ def once(
         report = OnePass(single, memory, home.pass_memory, stay_s).run(stopping.sleep, stopping.arrived)
         count = getattr(slurm.runner, "count", {})
         commands = sum(count.values())
+        rare = too_rare(every_s, (link.limit_s for link in store.links(open=True)))
     if as_json:
         click.echo(json.dumps({**asdict(report), "slurm_commands": commands}))
     else:
@@ -93,6 +94,7 @@ def once(
             f"{quantity(report.chains, 'chain')}, {quantity(commands, 'Slurm command')}; "
             f"the next pass is expected {every} later"
         )
+    for trouble in filter(None, (rare, report.trouble)):
+        click.echo(f"mirage: warning: {trouble}", err=True)
     if report.trouble:
-        click.echo(f"mirage: warning: {report.trouble}", err=True)
         ctx.exit(1)

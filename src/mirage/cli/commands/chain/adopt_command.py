@@ -161,7 +161,7 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
             _report(words, name, found, delivery, steps, end)
         finally:  # the job is adopted even if printing fails
             if not words["no_agent"]:
-                ensure_agent(words, store, now_s)
+                ensure_agent(words, store, now_s, request)
 
 
 def _number_and_options(ctx: click.Context, job: str | None) -> tuple[int, Chosen]:

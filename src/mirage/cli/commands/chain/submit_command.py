@@ -179,7 +179,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
             _report(words, name, job)
         finally:  # the job is submitted even if printing fails
             if not words["no_agent"]:
-                ensure_agent(words, store, now_s)
+                ensure_agent(words, store, now_s, request)
     if job == MISSING:
         ctx.exit(UNKNOWN)
 
@@ -495,9 +495,10 @@ def _report(words: Mapping[str, Any], name: str, job: int) -> None:
     note(words, f"chain {name}")
 
 
-def ensure_agent(words: Mapping[str, Any], store: SqlStore, now_s: int) -> None:
+def ensure_agent(words: Mapping[str, Any], store: SqlStore, now_s: int, request: Request) -> None:
     """Starts an agent if none runs; if that fails, only warns: the job is submitted."""
-    from mirage.agent.hosting.pass_memory import recent_passes
+    from mirage.agent.chain.spec_check import limit_s
+    from mirage.agent.hosting.pass_memory import recent_passes, too_rare
     from mirage.agent.service import running_agent, start
 
     try:
@@ -506,6 +507,9 @@ def ensure_agent(words: Mapping[str, Any], store: SqlStore, now_s: int) -> None:
             return
         if (passes := recent_passes(cluster.home().pass_memory, now_s)) is not None:
             note(words, f"{passes.in_words()} manage it")
+            limit = limit_s(request.given)
+            if rare := too_rare(passes.every_s, [] if limit is None else [limit]):
+                click.echo(f"mirage: warning: {rare}", err=True)
             return
         pid = start(cluster.home(), os.environ, now_s)
         note(words, f"no agent was running: started one here (process {pid}); see `mirage agent status`")
