@@ -44,7 +44,7 @@ most_held_jobs = 2
 most_waiting_links = 1
 most_overlap = "00:10:00"
 no_chains_in_partitions = ["long", "debug"]
-no_chains_in_qos = ["short"]
+no_chains_in_qos = ["Short"]
 """
 
 
@@ -126,6 +126,13 @@ def test_a_rule_file_that_is_no_text_file_is_an_error(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.toml")  # opened, it would wait for ever for a writer
     with pytest.raises(ConfigurationError, match=r"pipe\.toml: it is not a file; ask its owner"):
         read_site_file(tmp_path / "pipe.toml")
+
+
+def test_qos_are_compared_without_case_and_partitions_with_it(tmp_path: Path) -> None:
+    rules = read_site_files(*files(tmp_path))
+    assert "no chains in QOS short" in rules.place_refusal("", "SHORT")
+    assert "no chains in partition debug" in rules.place_refusal("debug", "")
+    assert rules.place_refusal("DEBUG", "") == ""
 
 
 def test_refusals_name_the_file_and_the_contact_line(tmp_path: Path) -> None:

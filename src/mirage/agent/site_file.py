@@ -123,7 +123,7 @@ class SiteFile:
         """
         for kind, names, refused in (
             ("partition", partition.split(","), self.no_chains_in_partitions),
-            ("QOS", qos.split(","), self.no_chains_in_qos),
+            ("QOS", qos.lower().split(","), self.no_chains_in_qos),
         ):
             for name in names:
                 if name in refused:
@@ -260,6 +260,11 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _qos(value: object) -> tuple[str, ...]:
+    """Names of QOS in lower case, as Slurm has them: unlike partitions, it accepts any case."""
+    return tuple(name.lower() for name in _names(value))
+
+
 def _hosts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(names, str) and expand_hosts(names) for names in value):
         raise TypeError('it is a list of names of hosts: ["login[1-4]"]')
@@ -278,7 +283,7 @@ _RULES: dict[str, tuple[str, Callable[[object], Any]]] = {
     "most_waiting_links": ("most_waiting_links", _count),
     "most_overlap": ("most_overlap_s", _duration_s),
     "no_chains_in_partitions": ("no_chains_in_partitions", _names),
-    "no_chains_in_qos": ("no_chains_in_qos", _names),
+    "no_chains_in_qos": ("no_chains_in_qos", _qos),
     "login_nodes": ("login_nodes", _hosts),
 }
 """Rules as a file names them: the attribute, and the reader of its value."""
