@@ -44,6 +44,9 @@ def test_an_absent_file_is_an_error_unless_its_name_is_fixed(tmp_path: Path) -> 
         read_text_file(tmp_path / "none", "do this")
     with pytest.raises(FileNotFoundError):
         read_text_file(tmp_path / "none", "do this", at_rest=True)
+    (tmp_path / "link").symlink_to("none")
+    with pytest.raises(ConfigurationError, match=r"link: it is a link to a missing file; do this$"):
+        read_text_file(tmp_path / "link", "do this", at_rest=True)
 
 
 def test_a_pipe_is_read_only_where_the_user_has_named_it(tmp_path: Path) -> None:

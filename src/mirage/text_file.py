@@ -52,6 +52,8 @@ def read_text_file(path: str | os.PathLike[str], remedy: str, *, at_rest: bool =
         return Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         if at_rest and isinstance(error, FileNotFoundError):
+            if os.path.islink(path):
+                raise ConfigurationError(f"cannot read {path}: it is a link to a missing file; {remedy}") from error
             raise
         raise ConfigurationError(f"cannot read {path}: {reason(error)}; {remedy}") from error
 
