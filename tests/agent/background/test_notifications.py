@@ -202,7 +202,7 @@ def test_mail_goes_through_the_sendmail_of_the_site(
 
 
 def test_the_kind_of_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert check_target("https://hooks.example/x@y") == "webhook"
+    assert check_target("https://hooks.example/x@y") == check_target("HTTP://hooks.example/") == "webhook"
     assert check_target("notify-send ada@host") == "command"
     with pytest.raises(ConfigurationError, match="--notify is empty"):
         check_target(" ")

@@ -84,7 +84,7 @@ def check_target(target: str) -> str:
     if not target.strip():
         raise ConfigurationError("--notify is empty; give a URL, a mail address or a command")
     if scheme := re.match(r"([A-Za-z][\w+.-]*)://", target):
-        if scheme[1] not in ("http", "https"):
+        if scheme[1].lower() not in ("http", "https"):
             raise ConfigurationError(
                 f"--notify {shown(target)}: messages go to URLs of http:// and https:// only; give one of these, a "
                 "mail address or a command"
