@@ -11,6 +11,7 @@ from mirage.agent.chain.tag import Tag
 from mirage.agent.model import ChainState, LinkState
 from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import SqlStore
+from mirage.cli import cli_context
 from mirage.errors import SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.slurm.records import QueuedJob
@@ -91,13 +92,19 @@ def test_a_link_that_has_started_since_the_last_poll_runs_on(
     assert store.links(1)[-1].cancelled_s == (NOW_S if cancelled else -1)
 
 
-def test_a_chain_that_is_ending_or_stopping_can_be_stopped_once_more(type_: Type, store: SqlStore, queue: Any) -> None:
+def test_a_chain_that_is_ending_or_stopping_can_be_stopped_once_more(
+    type_: Type, store: SqlStore, queue: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     type_("chain", "stop", "--after-this-link", "serve")
+    monkeypatch.setattr(cli_context, "clock", lambda: NOW_S + 100)
     type_("chain", "stop", "serve")
     assert queue.calls == [("cancel", 103, "only pending"), ("cancel", 102)], "each once"
+    stopped, events = store.chain("serve"), store.events(1)
+    assert (stopped.state, stopped.stopped_s) == (ChainState.STOPPING, NOW_S)
+    monkeypatch.setattr(cli_context, "clock", lambda: NOW_S + 300)
     type_("chain", "stop", "serve")
     assert queue.calls == [("cancel", 103, "only pending"), ("cancel", 102)]
-    assert store.chain("serve").state is ChainState.STOPPING
+    assert (store.chain("serve"), store.events(1)) == (stopped, events), "repeated, it changes nothing"
 
 
 def test_a_job_that_has_ended_is_not_cancelled(type_: Type, store: SqlStore, slurm: Any) -> None:

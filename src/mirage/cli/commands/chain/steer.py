@@ -82,8 +82,10 @@ def stop(name: str, after_this_link: bool, wait: bool) -> None:
         chain = find(store, name)
         check_cluster(store)
         state = "ending" if after_this_link else "stopping"
-        from_states = ("active", "paused") if after_this_link else ("active", "paused", "ending", "stopping")
-        _change(store, chain, state, "stopped by hand", *from_states)
+        if after_this_link or chain.state.value != state:  # repeated, it only cancels what is left
+            _change(
+                store, chain, state, "stopped by hand", "active", "paused", *([] if after_this_link else ["ending"])
+            )
         jobs = cancel_jobs(store, chain, "by hand", only_pending=after_this_link)
         if after_this_link:
             click.echo(f"chain {chain.name} is ending: {_run_out(jobs)}, none follows", err=True)
@@ -213,6 +215,7 @@ def _why_not(present: str, wanted: str) -> str:
 
 def _change(store: Store, chain: Chain, state: str, why: str, *only_from: str) -> None:
     from mirage.agent.model import ChainState, EventRecord
+    from mirage.job_state import MISSING
 
     if chain.state.value not in only_from:
         raise ConfigurationError(f"chain {chain.name} is {_why_not(chain.state.value, state)}")
@@ -221,7 +224,7 @@ def _change(store: Store, chain: Chain, state: str, why: str, *only_from: str) -
     columns: dict[str, Any] = {"trouble": ""}
     if state == "active":
         columns |= {"refusals": 0, "failures": 0, "quick_ends": 0, "next_try_s": 0, "resumed_s": now_s}
-    if state in ("ending", "stopping"):
+    if state in ("ending", "stopping") and chain.stopped_s == MISSING:
         columns["stopped_s"] = now_s
     if not store.change_chain(chain.id, event, from_state=chain.state, state=ChainState(state), why=why, **columns):
         raise ConfigurationError(f"chain {chain.name} was changed in the meantime; repeat this command")
