@@ -132,10 +132,10 @@ def test_a_link_that_reported_success_has_no_unknown_cause(tmp_path: Path) -> No
     assert [kind for _, kind, _ in case.update()] == ["cause-found", "paused"], "its script hid the exit code"
 
 
-def in_life(tmp_path: Path, *steps: int | None, **chain: Any) -> OneChain:
+def in_life(tmp_path: Path, *steps: int | None, links: int = 0, **chain: Any) -> OneChain:
     """A chain after links that each left a saved step, None for no file."""
     submission = Submission(str(tmp_path / "job.sh"), directory=str(tmp_path))
-    world = OneChain(submission=submission, progress_file="progress.jsonl", chain=chain)
+    world = OneChain(submission=submission, progress_file="progress.jsonl", links=links, chain=chain)
     readings = OutputReadings(tmp_path)
     for number, step in enumerate(steps, 1):
         if step is not None:
@@ -158,6 +158,16 @@ def test_without_progress_over_two_links_the_chain_is_paused(tmp_path: Path) -> 
     )
     assert world.events[-2:] == [(3, "progress", "saved 40"), (0, "paused", world.chain.why)]
     assert in_life(tmp_path, 40, 40, 41, 41, 50).chain.state is ChainState.ACTIVE
+
+
+def test_without_progress_the_last_link_ends_its_chain(tmp_path: Path) -> None:
+    world = in_life(tmp_path, 40, 40, 40, links=3)
+    assert world.chain.state is ChainState.ACTIVE, "all its links have run"
+    assert world.events[-1] == (
+        3,
+        "no-progress",
+        "no progress over 2 links: saved 40 in progress.jsonl, as before them",
+    )
 
 
 def test_after_a_resume_as_many_links_may_make_no_progress_again(tmp_path: Path) -> None:

@@ -228,15 +228,17 @@ def _finished(context: CycleContext, chain: Chain) -> tuple[ChainState, str, int
         if budget is not None and not _next_is_affordable(context, chain):
             why = f"its budget is used up: {budget.used_h:.1f} of {_node_hours(budget.node_h)}"
             return ChainState.ENDING, why, max(link.ended_s for link in links)
-    if links and chain.spec.links and _is_last(chain, links[-1]):
+    if links and is_last(chain, links[-1]):
         why = "its only link has run" if chain.spec.links == 1 else f"all {chain.spec.links} links have run"
         return ChainState.ENDING, why, links[-1].ended_s
     return None
 
 
-def _is_last(chain: Chain, link: Link) -> bool:
-    """Whether a link that has ended is the last one of its chain."""
-    return link.state is LinkState.ENDED and next_link(chain.id, link).place > chain.spec.links
+def is_last(chain: Chain, link: Link) -> bool:
+    """Whether a link has ended and is the last one of its chain."""
+    return (
+        bool(chain.spec.links) and link.state is LinkState.ENDED and next_link(chain.id, link).place > chain.spec.links
+    )
 
 
 def _done_by_exit(chain: Chain, links: list[Link]) -> Link | None:

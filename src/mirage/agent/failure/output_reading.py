@@ -16,7 +16,7 @@ from pathlib import Path
 from mirage.agent.chain.submission import effective_options, script_of
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.retries import BROKEN, NO_FAULT, pause
-from mirage.agent.cycle.transitions import AT_THE_LIMIT_S, SLURM_EARLY_S
+from mirage.agent.cycle.transitions import AT_THE_LIMIT_S, SLURM_EARLY_S, is_last
 from mirage.agent.failure.job_output import output_files
 from mirage.agent.failure.log_patterns import FailureCause, Verdict, find_cause, read_patterns, tail_of
 from mirage.agent.failure.node_exclusion import exclude
@@ -31,7 +31,8 @@ from mirage.slurm_words.hostlist import expand_hosts
 OWN_PATTERNS = "log-patterns.toml"
 """Name of a user's patterns in the agent's folder."""
 
-FOUND, UNKNOWN, NO_PROGRESS_KNOWN = "cause-found", "cause-unknown", "progress-unknown"
+FOUND, UNKNOWN = "cause-found", "cause-unknown"
+NO_PROGRESS, NO_PROGRESS_KNOWN = "no-progress", "progress-unknown"
 """Kinds of events."""
 
 GIVE_UP_S = 60.0
@@ -194,7 +195,7 @@ def _follow(context: CycleContext, chain: Chain, link: Link, found: OutputSearch
     cause = found.cause
     event = context.event(chain.id, link.number, FOUND, f"job {link.job}: {cause}")
     chain = context.change_chain(chain, event)
-    if chain.state is not ChainState.ACTIVE:
+    if chain.state is not ChainState.ACTIVE or is_last(chain, link):
         return chain
     if cause.pattern.verdict is Verdict.STOP:
         why = f"job {link.job} (link {link.number}) failed, and another start cannot help: {cause}"
@@ -222,6 +223,8 @@ def _note_progress(context: CycleContext, chain: Chain, link: Link, found: Outpu
     if chain.state is not ChainState.ACTIVE or len(since_resume) < count or not stands_still(known, count):
         return chain
     why = f"no progress over {count} links: {found.progress} in {chain.spec.progress_file}, as before them"
+    if is_last(chain, link):
+        return context.change_chain(chain, context.event(chain.id, link.number, NO_PROGRESS, why))
     return pause(context, chain, f"{why}; mend the cause, then `mirage chain resume {chain.name}`")
 
 
