@@ -141,6 +141,22 @@ def test_a_running_job_is_described_by_itself(tmp_path: Path) -> None:
     assert "--signal" in found.unknown[0]
 
 
+@pytest.mark.parametrize(
+    ("line", "warned"),
+    [
+        ("", ["each job writes a log of its own"]),
+        ("-o train.log", ["--output=train.log: all jobs write this file"]),
+        ("-o train.log --open-mode=append", []),
+        ("-o train-%4j.log -e /dev/null", []),
+    ],
+)
+def test_the_output_of_later_jobs_is_that_of_the_command_line(tmp_path: Path, line: str, warned: list[str]) -> None:
+    stored = StoredSubmission("", {"FROM": "accounting"}, f"sbatch {line} {tmp_path}/train.sh a b")
+    found = described(Sources(stored, [shell_with()], script=b"#!/bin/bash\n#SBATCH -o %x-%j.out\na.out\n"), tmp_path)
+    assert len(found.warnings) == len(warned)
+    assert all(map(str.__contains__, found.warnings, warned))
+
+
 def test_the_patterns_of_the_job_and_of_the_caller_exclude_variables(tmp_path: Path) -> None:
     sources = Sources(processes=[shell_with(HF_TOKEN="x", AWS_KEY="y", MIRAGE_KEEP_OUT="AWS_*")])
     found = described(sources, tmp_path, MIRAGE_KEEP_OUT="*TOKEN*")

@@ -5,6 +5,7 @@ Nothing here changes the job.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -185,7 +186,7 @@ def describe_job(
     ]
     if not line:
         unknown.append(f"options that the queue does not show: {', '.join(f'--{name}' for name in NOT_SHOWN)}")
-    warnings += _keyed(request.script, number)
+    warnings += _keyed(request, number) + _shared_files(request.given)
     if submitit_folder(request.script) is not None:
         request = replace(request, script=with_submitit_bridge(request.script, number))
         warnings.append(
@@ -274,12 +275,26 @@ def _command(job: JobDetails, shell: JobProcess | None) -> tuple[str, tuple[str,
     return path, tuple(arguments), False
 
 
-def _keyed(script: bytes, number: int) -> list[str]:
-    """Warnings about lines that use the number of the job."""
-    lines = keyed_lines(script)
+def _keyed(request: Request, number: int) -> list[str]:
+    """Warnings about lines that use the number of the job; none where an option replaces one."""
+    lines = [
+        line for line in keyed_lines(request.script) if directives(line.text.encode()).items() <= request.given.items()
+    ]
     found = [f"{line}: the next job has another number than {number}, and so another path" for line in lines
              if not line.is_log]  # fmt: skip
     return found + [f"{line}: each job writes a log of its own" for line in lines if line.is_log]
+
+
+def _shared_files(given: Chosen) -> list[str]:
+    """Warnings about output files that each job would truncate."""
+    if (given.get("open-mode") or "").startswith("a"):
+        return []
+    return [
+        f"--{option}={file}: all jobs write this file, and each may truncate it as it starts; give --open-mode=append, "
+        "or a name with %j"
+        for option in ("output", "error")
+        if (file := given.get(option)) and not re.search(r"%\d*[jJA]", file) and not file.startswith("/dev/")
+    ]
 
 
 def _signed(limits: Mapping[str, int]) -> dict[str, int]:
