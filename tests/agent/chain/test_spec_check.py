@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,13 @@ def test_a_grace_above_half_of_the_limit_is_reported(
         "end; give a shorter grace, or a longer limit"
     )
     assert late_signal(spec, given) == ((remark,) if is_late else ())
+
+
+@pytest.mark.parametrize(("own", "early"), [("B:USR2@300", True), ("USR2@299", False), ("USR2", False)])
+def test_a_signal_of_the_user_s_own_comes_after_the_start(own: str, early: bool) -> None:
+    spec, given = ChainSpec(Submission("job.sh"), grace_s=60), {"time": "5", "signal": own}
+    with pytest.raises(ConfigurationError, match="signalled to leave as it starts") if early else nullcontext():
+        check_spec(spec, given, None, has_end=True)
 
 
 @pytest.mark.parametrize(

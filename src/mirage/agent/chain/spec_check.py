@@ -229,7 +229,14 @@ def check_spec(
                 "limit with -t, or define the chain's end with --links, --for, --until or --until-done"
             )
         return
-    _check_times(spec, limit, f"{limit_name} {given['time']}")
+    lasts = f"{limit_name} {given['time']}"
+    _check_times(spec, limit, lasts)
+    warning_s = (given.get("signal") or "").partition("@")[2]
+    if warning_s.isdecimal() and int(warning_s) >= limit:
+        raise ConfigurationError(
+            f"--signal={given['signal']}: {warning_s} s before the end is not less than {lasts}: a job would be "
+            "signalled to leave as it starts; give a shorter time, or lengthen the limit"
+        )
 
 
 def check_policy(spec: ChainSpec) -> None:
