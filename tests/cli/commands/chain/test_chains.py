@@ -279,8 +279,10 @@ def test_a_repeated_request_that_differs_is_reported(terminal: Terminal) -> None
     assert "mirage: warning: request one was another one, and nothing was submitted: " in terminal.stderr
     for change in ("--nodes 1 (now 2)", "script serve.sh (now other.sh)", f"name {name} (now two)"):
         assert change in terminal.stderr
-    terminal.type(*words, "serve.sh")
-    assert "warning" not in terminal.stderr
+    for dry in ([], ["--dry-run"]):
+        assert terminal.type(*words, *dry, "serve.sh").startswith("Submitted batch job ")
+        assert "warning" not in terminal.stderr
+        assert "request one was submitted before" in terminal.stderr
 
 
 def test_a_request_that_was_refused_can_be_made_again(terminal: Terminal) -> None:
@@ -442,11 +444,16 @@ def test_the_end_of_a_chain_is_printed_and_one_within_the_first_job_is_a_warning
         )
 
 
-def test_a_dry_run_of_one_link_has_no_next_job_and_refuses_a_name_that_is_taken(terminal: Terminal) -> None:
+def test_a_dry_run_of_one_link_has_no_next_job_and_refuses_what_submit_refuses(terminal: Terminal) -> None:
     terminal.type("submit", "--no-agent", "--chain", "serve", "serve.sh")
     assert "then, as soon as" not in terminal.type("submit", "--dry-run", "--links", "1", "serve.sh")
-    terminal.type("submit", "--dry-run", "--chain", "serve", "serve.sh", status=1)
-    assert "there is a chain 'serve' already" in terminal.stderr
+    for key in ([], ["--request-id", "new"]):
+        terminal.type("submit", "--dry-run", *key, "--chain", "serve", "serve.sh", status=1)
+        assert "there is a chain 'serve' already" in terminal.stderr
+    with cluster.store() as store:
+        store.rebind("other@head:6817")
+    assert terminal.type("submit", "--dry-run", "serve.sh", status=1) == ""
+    assert "live on the cluster other@head:6817" in terminal.stderr
 
 
 def test_an_output_in_a_missing_folder_submits_nothing(terminal: Terminal) -> None:

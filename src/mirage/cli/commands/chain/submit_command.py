@@ -134,6 +134,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     Exit status: 0 submitted, 1 nothing was submitted, 2 wrong usage, 75 unknown: the answer was lost, and the agent
     will find out.
     """
+    from mirage.agent.chain.create import chain_of_request
     from mirage.agent.chain.request import read_request
     from mirage.slurm.sbatch_options import parse_sbatch
 
@@ -163,11 +164,14 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
         return
     spec = new_spec(words, costs.cost(), request, now_s)
     if words["dry_run"]:
-        if site.path or (words["name"] and not words["request_id"]):
-            with cluster.store(to_read=True) as store:
-                site.check_chains(store, cluster.home())
-                if words["name"] and not words["request_id"]:
-                    store.check_name(words["name"])
+        with cluster.store(to_read=True) as store:
+            site.check_chains(store, cluster.home())
+            cluster.check_cluster(store)
+            if words["request_id"] and (known := chain_of_request(store, words["request_id"])) is not None:
+                _report(words, *_known(words, known, store, request, spec))
+                return
+            if words["name"]:
+                store.check_name(words["name"])
         name = words["name"] or new_name(words, request)
         _show_dry_run(request, spec, name, applied, as_json=words["as_json"])
         note(words, *about_end(words, name, spec, now_s, _first_end_s(request, now_s)))
