@@ -217,6 +217,15 @@ def test_steps_of_a_process_of_the_first_job_are_not_those_of_the_second() -> No
     assert "a process of job 71 still prints steps after its end, so the steps of job 72 are" in result.notes[0]
 
 
+@pytest.mark.parametrize(("steps", "restart"), [((1, 2, 3, 1, 2, 3), True), ((1, 2, 1, 3, 2, 3), False)])
+def test_steps_that_restart_in_each_epoch_prove_no_resume(steps: tuple[int, ...], restart: bool) -> None:
+    first = run(steps=tuple((90.0 + k, step) for k, step in enumerate(steps)))
+    result = judge(rehearsal(first, run(72, first=1)))
+    assert [trap.name for trap in result.traps] == ([] if restart else ["not-resumed"])
+    assert not result.passed
+    assert any("restart, as in each epoch (from 3 to 1)" in note for note in result.notes) is restart
+
+
 def test_a_batch_shell_that_ignores_the_warning_is_named() -> None:
     ignoring = run(processes=(replace(SHELL, catches=(), ignores=("USR1",)),), **KILLED, **NO_SAVE)
     assert "the batch shell of job 71 ignores USR1: let its trap pass the signal on" in judge(rehearsal(ignoring)).notes

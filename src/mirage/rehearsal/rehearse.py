@@ -129,7 +129,8 @@ def rehearse(
 
 def judge(rehearsal: Rehearsal) -> RehearsalResult:
     """The outcome of a rehearsal: traps, the lead that is needed, and the proof of the resume."""
-    if rehearsal.outlived:
+    restart = next((pair for pair in pairwise(rehearsal.first.steps) if pair[1][1] < pair[0][1] - 1), None)
+    if rehearsal.outlived or restart is not None:
         rehearsal = replace(rehearsal, second=replace(rehearsal.second, steps=()))
     first, second = rehearsal.first, rehearsal.second
     steps = [s for s in first.steps if s[0] <= first.signalled_s]
@@ -163,6 +164,11 @@ def judge(rehearsal: Rehearsal) -> RehearsalResult:
         notes.append(
             f"a process of job {first.job} still prints steps after its end, so the steps of job {second.job} are "
             "unknown: end that process, and start it so that it ends with the job"
+        )
+    elif restart is not None:
+        notes.append(
+            f"the steps of job {first.job} restart, as in each epoch (from {restart[0][1]} to {restart[1][1]}), so "
+            "they cannot prove a resume: report the step of the whole training with mirage.hooks.progress"
         )
     elif first.steps and not second.steps:
         notes.append("the second run showed no step: its resume is not proven")
