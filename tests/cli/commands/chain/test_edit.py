@@ -261,6 +261,8 @@ def test_a_dry_run_shows_the_next_job_and_changes_nothing(type_: Type, chain: Ca
     next_job = out.splitlines()[-1]
     assert out.splitlines() == ["links: - -> 8", "--time: - -> 1-0", next_job]
     assert next_job.startswith("next job: sbatch --time=1-0 --nodes=2 --dependency=afterany:JOB")
+    _, err = type_("chain", "edit", "serve", "--dry-run", "--replace-waiting", "-t", "1-0")
+    assert err == "job 103 would be cancelled; the agent submits one with the changes in its place\n"
     assert chain() == before
 
 

@@ -116,13 +116,16 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
         if edit.options and edited and edit.script is None:
             warn_of_refusal(replace(chain, spec=spec))
         _report_new_end(words, chain, spec, store.links(chain.id), now_s)
+        waiting = [link.job for link in store.links(chain.id) if link.state.value in ("held", "queued")]
+        if words["replace_waiting"] and not waiting:
+            click.echo(f"no job of chain {chain.name} waits: there is none to replace", err=True)
         if words["dry_run"]:
             _report(
                 words,
                 chain,
                 changed,
                 waiting=[],
-                cancelled=(),
+                cancelled=tuple(waiting) if words["replace_waiting"] else (),
                 next_line=_next_line(chain, spec, job.script_name, words),
             )
             return
@@ -132,11 +135,8 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
             edit_chain(store, cluster.home(), chain, spec, job, new_script=edit.script is not None, now_s=now_s)
         if "excluded" in changed:
             store.change_chain(chain.id, EventRecord(chain.id, 0, now_s, CLEARED, chain.excluded), excluded="")
-        waiting = [link.job for link in store.links(chain.id) if link.state.value in ("held", "queued")]
         cancelled: tuple[int, ...] = ()
-        if words["replace_waiting"] and not waiting:
-            click.echo(f"no job of chain {chain.name} waits: there is none to replace", err=True)
-        elif words["replace_waiting"]:
+        if words["replace_waiting"]:
             cancelled = cancel_jobs(
                 store, chain, "replaced by hand", only_pending=True, unanswered=UNANSWERED
             ).cancelled
@@ -294,16 +294,17 @@ def _report(
 ) -> None:
     if words["as_json"]:
         record: dict[str, Any] = {"chain": chain.name, "changed": {k: list(v) for k, v in changed.items()}}
-        record |= {"waiting": waiting, "replaced": list(cancelled)} if not next_line else {"next": next_line}
+        record |= {"next": next_line} if next_line else {"waiting": waiting}
+        record |= {"replaced": list(cancelled)}
         click.echo(json.dumps(record))
         return
     for name, (old, new) in changed.items():
         click.echo(f"{name}: {old} -> {new}")
     if next_line:
         click.echo(f"next job: {next_line}")
-    elif cancelled:
-        listed = ", ".join(map(str, cancelled))
-        click.echo(f"job {listed} is cancelled; the agent submits one with the changes in its place", err=True)
+    if cancelled:
+        listed, is_done = ", ".join(map(str, cancelled)), "would be" if next_line else "is"
+        click.echo(f"job {listed} {is_done} cancelled; the agent submits one with the changes in its place", err=True)
     elif waiting:
         listed = ", ".join(map(str, waiting))
         click.echo(f"job {listed} waits as it was submitted; --replace-waiting exchanges it", err=True)
