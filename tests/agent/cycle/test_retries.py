@@ -188,11 +188,11 @@ def test_a_day_s_budget_of_links_follows_from_their_limit(requested: int, limit_
     assert links_a_day(OneChain(links_a_day=requested).chain, limit_s) == most
 
 
-def started(*ages_s: int, outcome: JobState = JobState.TIMEOUT, **known: object) -> OneChain:
+def started(*ages_s: int, outcome: JobState = JobState.TIMEOUT, links_a_day: int = 3, **known: object) -> OneChain:
     """A chain with links of known starts, and a next one to be submitted at a late hour."""
     now_s = 10 * DAY_S
     links = [ended(k, outcome, started_s=now_s - age_s, limit_s=1_500) for k, age_s in enumerate(ages_s, 1)]
-    world = OneChain(*links, planned(len(links) + 1), links_a_day=3, chain=known)
+    world = OneChain(*links, planned(len(links) + 1), links_a_day=links_a_day, chain=known)
     world.context.now_s = now_s
     world.store.links = lambda chain: world.links  # type: ignore[attr-defined]
     return world
@@ -213,6 +213,8 @@ def test_a_chain_that_has_spent_its_links_is_paused(world: OneChain, paused: boo
     pause_if_spent(world.context, world.chain)
     assert world.chain.state is (ChainState.PAUSED if paused else ChainState.ACTIVE)
     assert ("3 links have started within 24 hours" in world.chain.why) == paused
+    one = started(9_000, links_a_day=1)
+    assert pause_if_spent(one.context, one.chain).why.startswith("1 link has started within 24 hours")
 
 
 def test_a_further_link_does_not_pause_a_spent_chain_that_has_one_waiting() -> None:

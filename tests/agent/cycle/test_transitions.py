@@ -368,6 +368,8 @@ def test_a_chain_with_a_used_budget_is_done() -> None:
     small = budgeted(last, hours=0.001)
     assert steer(small.context, small.chain, []).why == "its budget is used up: 96.0 of 0.001 node-hours"
     assert chain.stopped_s == NOW_S - HOUR_S
+    short = budgeted(ended(1, started_s=NOW_S - 600, ended_s=NOW_S - 480, **DAY_LONG), hours=0.15)
+    assert steer(short.context, short.chain, []).why == "its budget is used up: 0.133 of 0.15 node-hours"
     world = budgeted(last, hours=100)
     assert steer(world.context, world.chain, []).state is ChainState.ACTIVE
 

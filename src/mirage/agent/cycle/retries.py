@@ -119,7 +119,8 @@ def pause_if_spent(context: CycleContext, chain: Chain) -> Chain:
         before = link.outcome
     if len(used_s) < most:
         return chain
-    why = f"{len(used_s)} links have started within 24 hours, as many as may (--links-a-day)"
+    have = "has" if len(used_s) == 1 else "have"
+    why = f"{quantity(len(used_s), 'link')} {have} started within 24 hours, as many as may (--links-a-day)"
     if context.of(chain, LinkState.RUNNING, LinkState.HELD, LinkState.QUEUED):
         next_s = used_s[-most] + DAY_S
         context.trouble(chain, f"{why}; the next is submitted after {clock_of(next_s)}")

@@ -201,7 +201,11 @@ def _budget(context: CycleContext, chain: Chain) -> tuple[Budget | None, int, in
 
 
 def _node_hours(node_h: float) -> str:
-    return f"{node_h:.3g} node-hours" if 0 < node_h < 1 else f"{node_h:.1f} node-hours"
+    return f"{_hours(node_h)} node-hours"
+
+
+def _hours(node_h: float) -> str:
+    return f"{node_h:.3g}" if 0 < node_h < 1 else f"{node_h:.1f}"
 
 
 def _is_past_end(context: CycleContext, chain: Chain) -> bool:
@@ -226,7 +230,7 @@ def _finished(context: CycleContext, chain: Chain) -> tuple[ChainState, str, int
     if chain.spec.budget_node_h and links and not context.of(chain, *WAITING, LinkState.RUNNING):
         budget, _, _ = _budget(context, chain)
         if budget is not None and not _next_is_affordable(context, chain):
-            why = f"its budget is used up: {budget.used_h:.1f} of {_node_hours(budget.node_h)}"
+            why = f"its budget is used up: {_hours(budget.used_h)} of {_node_hours(budget.node_h)}"
             return ChainState.ENDING, why, max(link.ended_s for link in links)
     if links and is_last(chain, links[-1]):
         why = "its only link has run" if chain.spec.links == 1 else f"all {chain.spec.links} links have run"
