@@ -15,6 +15,7 @@ import pytest
 from mirage.agent.agent import Agent
 from mirage.agent.background.notifications import Deliveries, Notifications
 from mirage.agent.cycle.readiness import SystemShell
+from mirage.agent.hosting.pass_memory import PassMemory
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import open_store
 from mirage.cli import cli_context as cluster
@@ -283,6 +284,16 @@ def test_a_repeated_request_that_differs_is_reported(terminal: Terminal) -> None
         assert terminal.type(*words, *dry, "serve.sh").startswith("Submitted batch job ")
         assert "warning" not in terminal.stderr
         assert "request one was submitted before" in terminal.stderr
+
+
+@pytest.mark.parametrize(("limit", "rare"), [("3:59:00", True), ("4:00:00", False)])
+def test_passes_that_are_too_rare_for_the_jobs_are_a_warning(terminal: Terminal, limit: str, rare: bool) -> None:
+    now_s = int(terminal.served.slurm.clock())
+    cluster.home().folder.mkdir(parents=True, exist_ok=True)
+    PassMemory(begun_s=(now_s - 2 * HOUR_S, now_s)).write(cluster.home().pass_memory)
+    terminal.type("submit", "-t", limit, "serve.sh")
+    assert "passes every 02:00:00, the last one at" in terminal.stderr
+    assert ("mirage: warning: passes every 02:00:00 are too rare for jobs of 03:59:00" in terminal.stderr) is rare
 
 
 def test_a_request_that_was_refused_can_be_made_again(terminal: Terminal) -> None:
