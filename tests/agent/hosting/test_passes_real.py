@@ -92,7 +92,7 @@ def test_a_chain_goes_from_an_agent_to_passes_and_back(cluster: Any, tmp_path: P
     chain.wait_for(lambda: chain.started() >= 1, 60, "the agent has started the first link")
     refused = passes.begin("once")
     assert refused.wait(120) == 1
-    assert f":{agent.pid}:" in (tmp_path / "agent.log").read_text()
+    assert f"(process {agent.pid})" in (tmp_path / "agent.log").read_text()
     agent.terminate()
     assert agent.wait(60) == 0
 
