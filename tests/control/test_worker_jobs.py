@@ -192,7 +192,7 @@ def test_workers_end_with_their_main_job(executor: PlanExecutor, cluster: Acting
     cluster.jobs[0] |= {"State": "SUSPENDED", "Comment": ""}
     assert view_of(cluster).orphans == (), "it has not ended, though it does not take part"
     del cluster.jobs[0]
-    cluster.jobs += [pending(15)]
+    cluster.jobs += [pending(15), held(16, Comment="mirage-control worker-of=17")]
     assert lines(cluster) == [f"end {job}: scancel {job} (its-main-job-has-ended)" for job in (12, 13, 14)]
     ends = plan(*(of(job, "end") for job in (12, 13, 14, 15)))
     sent(cluster)

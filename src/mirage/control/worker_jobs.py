@@ -55,12 +55,14 @@ def running(workers: Iterable[GpuQueueJob]) -> list[GpuQueueJob]:
 def is_orphan(one: GpuQueueJob, unfinished: Container[int]) -> bool:
     """Whether a job is a worker, and its main job has ended.
 
+    A main job is submitted first. A higher id than the worker's is thus a typing error.
+
     Args:
         one: The job.
         unfinished: Ids of all jobs that wait or run, also of those that do not take part.
     """
     main = main_job_of(one.job)
-    return main > 0 and one.job.state in (JobState.PENDING, JobState.RUNNING) and main not in unfinished
+    return 0 < main < one.job.id and one.job.state in (JobState.PENDING, JobState.RUNNING) and main not in unfinished
 
 
 def unfinished_ids(jobs: Iterable[GpuQueueJob]) -> frozenset[int]:
