@@ -288,6 +288,8 @@ GPU = SlurmPartition("gpu", True, 172_800, 3_600, ("n1", "n2"), 7, False)
         (GROUPED | {"defaults": None}, replace(GPU, default_time_s=MISSING, whole_nodes=True)),
         (GROUPED | {"priority": None}, replace(GPU, priority_tier=1, whole_nodes=True)),
         (GROUPED | {"nodes": None}, replace(GPU, nodes=(), whole_nodes=True)),
+        (FLAT | {"state": "DOWN"}, replace(GPU, down=True)),
+        (GROUPED | {"partition": {"state": ["INACTIVE"]}}, replace(GPU, whole_nodes=True, down=True)),
         (GROUPED | {"maximums": {"time": INFINITE}}, replace(GPU, max_time_s=UNLIMITED_S)),
         (GROUPED | {"maximums": {"time": set_to(2880), "oversubscribe": {"jobs": 4}}}, GPU),
         (

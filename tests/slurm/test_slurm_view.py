@@ -111,6 +111,8 @@ def test_the_queue_is_in_slurm_s_order() -> None:
         ({"reason": "Reservation"}, True),
         ({"reason": "BadConstraints"}, True),
         ({"reason": "InvalidQOS"}, True),
+        ({"reason": "PartitionDown"}, True),
+        ({"reason": "PartitionInactive"}, True),
         ({"priority": 0.0}, True),
         ({"priority": 1.0}, False),
         ({"eligible_s": MISSING}, True),

@@ -134,6 +134,7 @@ class SlurmPartition:
         max_time_s: Longest limit it accepts, ``UNLIMITED_S`` for none.
         default_time_s: Limit of a job that gives none; ``MISSING`` where it is the longest.
         whole_nodes: Whether jobs get whole nodes whatever they request (OverSubscribe=EXCLUSIVE).
+        down: Whether it starts no jobs (State=DOWN or INACTIVE).
     """
 
     name: str
@@ -143,6 +144,7 @@ class SlurmPartition:
     nodes: tuple[str, ...]
     priority_tier: int = 1
     whole_nodes: bool = False
+    down: bool = False
 
 
 @dataclass(frozen=True, slots=True)

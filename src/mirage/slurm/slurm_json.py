@@ -159,11 +159,12 @@ def partition(record: Record) -> SlurmPartition:
     if "maximums" not in record:
         longest, usual = record.get("max_time_limit"), record.get("default_time_limit")
         flags, tier, nodes = words(record.get("flags")), record.get("priority_tier"), record.get("nodes")
-        whole = False
+        whole, states = False, words(record.get("state"))
     else:
         most, least = group(record["maximums"]), group(record.get("defaults"))
         longest, usual = most.get("time"), least.get("time")
-        flags = words(group(record.get("partition")).get("state")) + words(record.get("flags"))
+        states = words(group(record.get("partition")).get("state"))
+        flags = states + words(record.get("flags"))
         tier, nodes = group(record.get("priority")).get("tier"), group(record.get("nodes")).get("configured")
         shares = group(most.get("oversubscribe"))
         whole = count(shares.get("jobs"), 1, bits=16) == 0 or "EXCLUSIVE" in words(shares.get("flags"))
@@ -176,6 +177,7 @@ def partition(record: Record) -> SlurmPartition:
         nodes=_hosts(text(nodes)),
         priority_tier=count(tier, 1, bits=16),
         whole_nodes=whole,
+        down=not {"DOWN", "INACTIVE"}.isdisjoint(states),
     )
 
 

@@ -26,7 +26,7 @@ MOST_TASKS = 1_000
 """Most jobs shown for an array that waits as one record: more of them do not change a forecast."""
 
 _BLOCKED = ("Held", "Dependency", "BeginTime", "Limit", "PerUser", "PerAccount", "Grp", "held state",
-            "Reservation", "BadConstraints", "Invalid")  # fmt: skip
+            "Reservation", "BadConstraints", "Invalid", "PartitionDown", "PartitionInactive")  # fmt: skip
 """Reasons for which a pending job does not compete for nodes now."""
 
 _THROTTLED = "JobArrayTaskLimit"

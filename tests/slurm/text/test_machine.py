@@ -63,12 +63,12 @@ def test_a_word_and_whether_jobs_can_run_there(state: str, word: str, usable: bo
 
 def test_nodes_of_sinfo() -> None:
     output = lines(
-        "n1|a*|mixed|64|gpu:h100:8(S:0-1)|2-00:00:00|1:00:00|NO|10",
+        "n1|a*|mixed|64|gpu:h100:8(S:0-1)|2-00:00:00|1:00:00|NO|10|up",
         "a line of something else",
-        "n2|b|idle*|128+|gres/gpu:2|infinite|n/a|EXCLUSIVE|1",
-        "n1|b|mixed|64|gpu:h100:8|infinite|n/a|EXCLUSIVE|1",
+        "n2|b|idle*|128+|gres/gpu:2|infinite|n/a|EXCLUSIVE|1|up",
+        "n1|b|mixed|64|gpu:h100:8|infinite|n/a|EXCLUSIVE|1|up",
         "n9|b|idle|64|(null)|infinite|n/a|EXCLUSIVE",
-        "n3|c|idle|?|(null)|infinite|n/a|NO|1",
+        "n3|c|idle|?|(null)|infinite|n/a|NO|1|up",
     )
     assert read_nodes(output) == (
         Node("n1", "mixed", True, 64, 8, ("a", "b")),
@@ -79,11 +79,11 @@ def test_nodes_of_sinfo() -> None:
 
 def test_a_machine_of_sinfo() -> None:
     output = lines(
-        "n1|a*|mixed|64|gpu:4|2-00:00:00|1:00:00|NO|10",
-        "n1|b|mixed|64|gpu:4|infinite|n/a|EXCLUSIVE|?",
-        "n2|a*|idle|64|gpu:4|1:00|1:00|EXCLUSIVE|3",
+        "n1|a*|mixed|64|gpu:4|2-00:00:00|1:00:00|NO|10|up",
+        "n1|b|mixed|64|gpu:4|infinite|n/a|EXCLUSIVE|?|inact",
+        "n2|a*|idle|64|gpu:4|1:00|1:00|EXCLUSIVE|3|up",
         "junk|a",
-        "n2|c|idle|64|gpu:4|n/a|n/a|exclusive|2",
+        "n2|c|idle|64|gpu:4|n/a|n/a|exclusive|2|down",
     )
     one, two = Node("n1", "mixed", True, 64, 4, ("a", "b")), Node("n2", "idle", True, 64, 4, ("a", "c"))
     machine, skipped = read_machine(output)
@@ -92,8 +92,8 @@ def test_a_machine_of_sinfo() -> None:
         (one, two),
         (
             SlurmPartition("a", True, 172_800, 3_600, ("n1", "n2"), 10, False),
-            SlurmPartition("b", False, UNLIMITED_S, MISSING, ("n1",), 1, True),
-            SlurmPartition("c", False, UNLIMITED_S, MISSING, ("n2",), 2, True),
+            SlurmPartition("b", False, UNLIMITED_S, MISSING, ("n1",), 1, True, True),
+            SlurmPartition("c", False, UNLIMITED_S, MISSING, ("n2",), 2, True, True),
         ),
     )
 
@@ -125,6 +125,9 @@ READ = SlurmPartition("gpu", True, 172_800, 3_600, ("n1", "n2"), 7, True)
         ("EXCLUSIVE", "exclusive", {}),
         ("EXCLUSIVE", "FORCE:4", {"whole_nodes": False}),
         (" OverSubscribe=EXCLUSIVE", "", {"whole_nodes": False}),
+        ("State=UP", "State=DOWN", {"down": True}),
+        ("State=UP", "State=INACTIVE", {"down": True}),
+        ("State=UP", "State=DRAIN", {}),
     ],
 )
 def test_a_partition_of_scontrol(printed: str, instead: str, expected: dict[str, object]) -> None:

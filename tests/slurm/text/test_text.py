@@ -163,7 +163,7 @@ def test_starts_and_ends_of_accounting_in_text_and_json(
 
 
 def test_lines_of_sinfo_that_cannot_be_read_are_counted() -> None:
-    line = machine_text.FIELD.join(["n1", "a*", "mixed", "64", "gpu:8", "infinite", "n/a", "NO", "10"])
+    line = machine_text.FIELD.join(["n1", "a*", "mixed", "64", "gpu:8", "infinite", "n/a", "NO", "10", "up"])
     machine, skipped = machine_text.read_machine(f"{line}\nsinfo: error: rubbish\n\nn2{machine_text.FIELD}a\n")
     assert [node.name for node in machine.nodes] == ["n1"]
     assert (skipped.count, skipped.first) == (2, "sinfo: error: rubbish")
@@ -172,10 +172,10 @@ def test_lines_of_sinfo_that_cannot_be_read_are_counted() -> None:
 def test_nodes_of_several_partitions_are_one() -> None:
     line = machine_text.FIELD.join
     rows = (
-        ["n1", "a*", "mixed", "64", "gpu:h100:8(S:0-1)", "2-00:00:00", "1:00:00", "NO", "10"],
-        ["n1", "b", "mixed", "64", "gpu:h100:8", "infinite", "n/a", "EXCLUSIVE", "1"],
-        ["n2", "a*", "down*", "64", "(null)", "2-00:00:00", "1:00:00", "NO", "10"],
-        ["n3", "b", "drained", "64", "gpu:2,mps:100", "infinite", "n/a", "EXCLUSIVE", "1"],
+        ["n1", "a*", "mixed", "64", "gpu:h100:8(S:0-1)", "2-00:00:00", "1:00:00", "NO", "10", "up"],
+        ["n1", "b", "mixed", "64", "gpu:h100:8", "infinite", "n/a", "EXCLUSIVE", "1", "up"],
+        ["n2", "a*", "down*", "64", "(null)", "2-00:00:00", "1:00:00", "NO", "10", "up"],
+        ["n3", "b", "drained", "64", "gpu:2,mps:100", "infinite", "n/a", "EXCLUSIVE", "1", "up"],
     )
     output = "\n".join(map(line, rows))
     machine, skipped = machine_text.read_machine(output)

@@ -21,14 +21,14 @@ NODES_COMMAND = (
     "--all",
     "--Node",
     "-o",
-    FIELD.join(("%N", "%P", "%T", "%c", "%G", "%l", "%L", "%h", "%p")),
+    FIELD.join(("%N", "%P", "%T", "%c", "%G", "%l", "%L", "%h", "%p", "%a")),
 )
 """One line per node and partition, with the partition's limits, in one command."""
 
 PARTITIONS_COMMAND = ("scontrol", "--oneliner", "--all", "show", "partition")
 CONFIG_COMMAND = ("scontrol", "show", "config")
 
-_CELLS = 9
+_CELLS = 10
 _UNUSABLE = ("down", "drain", "fail", "error", "unknown", "power", "maint", "reserved", "resv", "reboot", "future",
              "inval", "blocked")  # fmt: skip
 _UNUSABLE_SIGNS = "*$^"
@@ -109,6 +109,7 @@ def partition_of(row: Mapping[str, str]) -> SlurmPartition:
         nodes=_hosts(row.get("Nodes", "")),
         priority_tier=count_of(row.get("PriorityTier", "1"), 1),
         whole_nodes=row.get("OverSubscribe", "").upper() == "EXCLUSIVE",
+        down=row.get("State") in ("DOWN", "INACTIVE"),
     )
 
 
@@ -156,6 +157,7 @@ def read_machine(output: str) -> tuple[Machine, SkippedRecords]:
             nodes=tuple(node.name for node in nodes if name in node.partitions),
             priority_tier=count_of(cells[8], 1),
             whole_nodes=cells[7].upper() == "EXCLUSIVE",
+            down=cells[9] in ("down", "inact"),
         )
     return Machine(nodes, tuple(found.values())), skipped
 

@@ -26,7 +26,7 @@ from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload
 from mirage.slurm.backend import cluster_of
 from mirage.slurm.client import SlurmClient, user_of_process
-from mirage.slurm.records import QueuedJob, Submission
+from mirage.slurm.records import Machine, QueuedJob, Submission
 from mirage.trace.table import JobTable
 
 BEGIN_S = 1_790_000_000
@@ -441,6 +441,31 @@ def test_without_a_node_it_reports_what_to_do(terminal: Terminal, monkeypatch: p
     monkeypatch.setattr(SlurmClient, "machine", lambda self: replace(machine(self), nodes=()))
     terminal.type("serve.sh", status=1)
     assert "if it is down, try again later: sinfo reports no node" in terminal.stderr
+
+
+def test_without_a_node_that_is_up_nothing_is_predicted(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = SlurmClient.machine
+    drained = [replace(node, state="drained", usable=False) for node in machine(cluster.client()).nodes]
+    monkeypatch.setattr(SlurmClient, "machine", lambda self: replace(machine(self), nodes=tuple(drained)))
+    terminal.type("--job", str(terminal.submit()), status=1)
+    assert "no prediction: no node is up; drained, down or reserved: 4 nodes" in terminal.stderr
+
+
+def test_a_partition_that_is_down_starts_no_job(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = SlurmClient.machine
+
+    def small_down(self: SlurmClient) -> Machine:
+        main, small = machine(self).partitions
+        return replace(machine(self), partitions=(main, replace(small, down=True)))
+
+    monkeypatch.setattr(SlurmClient, "machine", small_down)
+    terminal.type("-p", "small", "-N", "1", "-t", "1h", status=1)
+    assert "no start can be predicted: the partition small is down; request another one" in terminal.stderr
+    either = terminal.json("-p", "small,main", "-N", "1", "-t", "4h")
+    assert either["wait"] == terminal.json("-p", "main", "-N", "1", "-t", "4h")["wait"]
+    report = terminal.json("--compare", "-N", "1", "-t", "1h", "-p", "main,small")
+    assert {offer["partition"] for offer in report["offers"]} == {"main"}
+    assert terminal.stderr == "mirage: --partition=small is left out: the partition is down\n"
 
 
 def test_promises_that_cannot_be_written_do_not_stop_a_prediction(terminal: Terminal) -> None:

@@ -65,21 +65,30 @@ class ClusterNow:
 
         return shares_nodes(self.machine, self.options)
 
+    @property
+    def down(self) -> set[str]:
+        """Names of the partitions that start no jobs."""
+        return {partition.name for partition in self.machine.partitions if partition.down}
+
     def requests(self, size: RequestedSize) -> list[JobRequest]:
         """Returns a job as requests in codes of the view, one for each possible partition.
 
         Raises:
-            ConfigurationError: Its earliest start cannot be read.
+            ConfigurationError: Its earliest start cannot be read, or all its partitions are down.
         """
         from mirage.predict.start.predictor import JobRequest
 
+        if not (places := [place for place in size.partitions if place not in self.down]):
+            raise ConfigurationError(
+                f"no start can be predicted: the partition {','.join(size.partitions)} is down; request another one"
+            )
         user, code = self.names.code("user", self.client.user), self.names.codes["partition"]
         qos = self.names.code("qos", size.qos or self.default_qos) if self.view.qos_factor else MISSING
         return [
             JobRequest(
                 size.nodes, size.limit_s, code[place], size.gpus, size.cpus, user, qos, size.nice, self.delay_s(size)
             )
-            for place in size.partitions
+            for place in places
         ]  # fmt: skip
 
     def delay_s(self, size: RequestedSize) -> int:
@@ -131,6 +140,7 @@ def observe_cluster(client: SlurmClient, history_s: int, *, seed: int) -> Cluste
 
     Raises:
         SlurmError: scontrol, sinfo or squeue failed, or no node was reported.
+        ConfigurationError: No node is up.
     """
     with ThreadPoolExecutor(1) as pool:
         observed = pool.submit(_query, client, history_s)
@@ -183,6 +193,10 @@ def _query(
         options, machine, queue = client.configuration(), client.machine(), client.observe()
         if not machine.nodes:
             raise SlurmUnreachable("sinfo reports no node")
+    if not any(node.usable for node in machine.nodes):
+        raise ConfigurationError(
+            f"no prediction: no node is up; drained, down or reserved: {quantity(len(machine.nodes), 'node')}"
+        )
     accounted, remarks = accounts(client, queue.time_s - history_s)
     try:
         return options, machine, queue, client.reservations(), accounted, remarks

@@ -50,7 +50,7 @@ def offers_for(now: ClusterNow, requested: RequestedJob, size: RequestedSize) ->
     others = [
         request
         for place, limit_s, count in product(places, limits, nodes)
-        if limit_s <= longest[place]
+        if limit_s <= longest[place] and place not in now.down
         for request in now.requests(replace(size, nodes=count, limit_s=limit_s, partitions=(place,)))
     ]
     offers = compare(now.predictor, first, others)
@@ -81,7 +81,8 @@ def _report_left_out(now: ClusterNow, requested: RequestedJob, offered: list[Job
     for name, (read, values) in found.items():
         for text in requested.lists.get(name, ()):
             if read(text) not in values:
-                click.echo(f"mirage: --{name}={text} is left out: the cluster accepts no such job", err=True)
+                why = "the partition is down" if text in now.down else "the cluster accepts no such job"
+                click.echo(f"mirage: --{name}={text} is left out: {why}", err=True)
 
 
 def _usable_partitions(now: ClusterNow, requested: RequestedJob, size: RequestedSize) -> list[str]:
