@@ -195,6 +195,12 @@ def test_the_size_is_chosen_on_the_last_windows_before_the_moment_and_nothing_la
     assert found.tree is found.trees[2]
 
 
+def test_where_all_moments_cost_the_same_the_size_is_chosen_by_the_moments(data):
+    equal = replace(data, outcome_s=np.zeros_like(data.outcome_s))
+    submits = tree_submits(tree_of(RULE), equal)
+    assert fitted_trees(equal, examples_of(equal, submits), submits, Cost(), UNTIL_S, 4, 0).chosen == 2
+
+
 def test_costs_apart_count_either_way(data):
     three = data[: data.windows()[3]]
     edges = three.windows()

@@ -237,9 +237,10 @@ def fitted_trees(
         )
     sizes = [*(2**k for k in range(max_leaves.bit_length()) if 2**k < max_leaves), max_leaves]
     part, submits = data[choice], by_policy[choice]
-    apart = [cost_apart(part, submits, tree_submits(_grown(examples, early, n, seed), part), cost) for n in sizes]
+    answers = [tree_submits(_grown(examples, early, n, seed), part) for n in sizes]
+    apart = [(round(cost_apart(part, submits, found, cost), 9), _moved(part, submits, found)) for found in answers]
     trees = tuple(_grown(examples, known, n, seed) for n in sizes)
-    return FittedTrees(trees, int(np.argmin(np.round(apart, 9))), len(part.windows()) - 1)
+    return FittedTrees(trees, apart.index(min(apart)), len(part.windows()) - 1)
 
 
 def tree_submits(tree: Tree, data: HandOvers) -> Flags:
@@ -252,6 +253,11 @@ def cost_apart(data: HandOvers, by_policy: Flags, by_tree: Flags, cost: Cost) ->
     """Mean absolute difference between the costs of a policy's hand-overs and a tree's."""
     policy, tree = (_costs(data, submits, cost) for submits in (by_policy, by_tree))
     return float(np.abs(policy - tree).mean())
+
+
+def _moved(data: HandOvers, by_policy: Flags, by_tree: Flags) -> int:
+    """Number of hand-overs at different decisions, to choose among sizes of equal cost."""
+    return int((submitted_rows(by_policy, data) != submitted_rows(by_tree, data)).sum())
 
 
 def _costs(data: HandOvers, submits: Flags, cost: Cost) -> Floats:
