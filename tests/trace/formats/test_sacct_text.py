@@ -110,6 +110,11 @@ def test_nodes_come_from_the_node_list_where_their_number_is_missing(read):
     assert table.nodes.tolist() == [2, 2, 7]
 
 
+def test_counts_abbreviated_by_1024(read):
+    table = read("1|1K|64K|", "2|1.5k|7|", header="JobID|AllocNodes|AllocCPUS|").table
+    assert (table.nodes.tolist(), table.cpus.tolist()) == ([1024, 1536], [65_536, 7])
+
+
 def test_gres_of_old_versions_is_per_node(read):
     header = "JobID|NNodes|AllocGRES|ReqGRES"
     table = read("1|2|gpu:2|", "2|3|gres:gpu:8|", "3|2||gpu:tesla:1", "4|1||", header=header).table

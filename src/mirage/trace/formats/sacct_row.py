@@ -10,7 +10,7 @@ from mirage.errors import ConfigurationError, LineError
 from mirage.job_state import MISSING
 from mirage.slurm_words.absent import is_absent
 from mirage.slurm_words.hostlist import count_hosts
-from mirage.slurm_words.numbers import whole_number
+from mirage.slurm_words.numbers import count_or_missing
 from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state, true_lifetime_s
 from mirage.slurm_words.time_limits import is_no_limit, limit_in_minutes_s
 from mirage.slurm_words.timestamps import LocalClock
@@ -114,7 +114,7 @@ class RowParser:
         """Returns the first number in several fields; ``MISSING`` if there is none."""
         for name in names:
             text = self._text(cells, name).strip()
-            if (number := whole_number(text)) is not None:
+            if (number := count_or_missing(text)) != MISSING:
                 return number
             if not is_absent(text):
                 raise LineError("not a number", f"{name} is {text!r}", "check the fields and their order")
