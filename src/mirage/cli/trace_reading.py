@@ -9,7 +9,7 @@ import click
 
 from mirage.cli.options import TraceOptions
 from mirage.duration import DAY_S
-from mirage.errors import quantity
+from mirage.errors import TraceError, quantity
 
 if TYPE_CHECKING:
     from mirage.trace.formats.read_report import ReadReport
@@ -27,7 +27,7 @@ def read_named_trace(path: str, reading: TraceOptions) -> Trace:
     """Reads the trace with the given options and prints warnings about it.
 
     Raises:
-        TraceError: The trace cannot be read.
+        TraceError: The trace cannot be read, or has no job.
     """
     from mirage.report.terminal.progress import progress_bar
     from mirage.trace.read_trace import read_trace
@@ -44,6 +44,8 @@ def read_named_trace(path: str, reading: TraceOptions) -> Trace:
             progress=progress,
         )
     print_complaints(trace.report)
+    if not len(trace.table):
+        raise TraceError(f"{trace.report.path}: it has no job; check its period, and the errors of what wrote it")
     _report_gap(path, trace.table)
     return trace
 

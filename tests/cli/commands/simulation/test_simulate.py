@@ -131,13 +131,16 @@ def test_jobs_that_wait_indefinitely_and_for_less_than_declared_are_reported(tmp
 
 
 def test_a_trace_without_a_job_to_simulate_is_an_error(tmp_path, capsys):
-    for rows, reported in (("", "no job was read from it"), ("1,0,60,2\n2,5,60,3\n", "left out: 2 that can never run")):
+    for rows, reported in (
+        ("", ": it has no job; check its period"),
+        ("1,0,60,2\n2,5,60,3\n", " has no job to simulate; left out: 2 that can never run"),
+    ):
         path = tmp_path / "jobs.csv"
         path.write_text("job_id,submit_s,elapsed_s,nodes\n" + rows)
         assert main(["simulate", str(path), "--nodes", "1", "--discipline", "easy", "--skip-impossible"]) == 1
         out, err = capsys.readouterr()
         assert out == ""
-        assert f"{path} has no job to simulate; {reported}" in err
+        assert f"{path}{reported}" in err
 
 
 @pytest.mark.parametrize(

@@ -182,3 +182,16 @@ def test_skipping_every_line_fails_and_explains_why(tmp_path, capsys):
     assert "no job could be read: 2 lines skipped (2 × not a job id, the first in line 2)" in err
     assert main(["trace", "convert", "--skip-bad-lines", str(path), str(tmp_path / "x.csv")]) == 1
     assert not (tmp_path / "x.csv").exists()
+
+
+@pytest.mark.parametrize("text", ["JobID|User|NNodes\n", '{"jobs": [], "errors": [{"error": "unable to connect"}]}'])
+@pytest.mark.parametrize("command", [["info"], ["convert"]])
+def test_a_trace_without_a_job_fails(tmp_path, capsys, command, text):
+    path = tmp_path / "dump"
+    path.write_text(text)
+    out = [str(tmp_path / "x.csv")] if command == ["convert"] else []
+    assert main(["trace", *command, str(path), *out]) == 1
+    assert capsys.readouterr().err.endswith(
+        f"{path}: it has no job; check its period, and the errors of what wrote it\n"
+    )
+    assert not (tmp_path / "x.csv").exists()
