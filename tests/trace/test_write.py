@@ -2,6 +2,7 @@
 
 import gzip
 import importlib
+import math
 import os
 import re
 
@@ -101,7 +102,7 @@ def test_swf_numbers_names_around_those_that_are_numbers(tmp_path):
             "job_id,run_s\n1,9\n",
             r"unknown column 'run_s'.* user\. If it is a workload of mirage schedule, read it with -",
         ),
-        ("job_id,job_id\n1,2\n", r"t\.csv:1: the columns are"),
+        ("job_id,job_id\n1,2\n", r"t\.csv:1: the column job_id is there 2 times; leave one"),
         ('job_id,name\n1,"a\nb"\n2,x,y\n', r"t\.csv:4: wrong number of fields: 3 instead of 2"),
         ("job_id,nodes\n1,many\n", r"t\.csv:2: not a value of its column: nodes is 'many'"),
         ("job_id,state\n1,5\n", r"t\.csv:2: not a state: state is '5'"),
@@ -119,7 +120,7 @@ def test_bad_csv_names_the_line(tmp_path, text, complaint):
     ("columns", "complaint"),
     [
         ({"job_id": ["1"], "colour": ["red"]}, "unknown column 'colour'"),
-        ({"nodes": [1]}, "the columns are nodes; each once, and job_id among them"),
+        ({"nodes": [1]}, "the column job_id is missing: every job needs one"),
         ({"job_id": ["1"], "nodes": ["many"]}, "the column nodes is string"),
         ({"job_id": ["1", None]}, r"t\.parquet:2: no job id"),
     ],
@@ -130,6 +131,15 @@ def test_bad_parquet(tmp_path, columns, complaint):
     parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
     with pytest.raises(TraceError, match=complaint):
         read_trace(tmp_path / "t.parquet")
+
+
+def test_nan_in_parquet_is_not_known(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(
+        pyarrow.table({"job_id": ["1", "2", "3"], "elapsed_s": [math.nan, 60.0, None]}), tmp_path / "t.parquet"
+    )
+    assert read_trace(tmp_path / "t.parquet").table.elapsed_s.tolist() == [MISSING, 60, MISSING]
 
 
 def test_damaged_parquet(tmp_path):

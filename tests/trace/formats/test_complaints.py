@@ -29,8 +29,8 @@ COMPLAINTS = [
     ("csv", "job_id,nodes\n1,1\n2,-3", ":3: negative count: nodes is -3; leave out what is not known"),
     ("csv", "job_id,gpus\n2,-2", ":2: negative count: gpus is -2; leave out what is not known"),
     ("csv", 'job_id,name\n1,a\n2,"b', ":3: not CSV: unexpected end of data; check the quotes"),
-    ("csv", "nodes\n1", ":1: the columns are nodes; each once, and job_id among them"),
-    ("csv", "job_id,nodes,nodes\n", ":1: the columns are job_id, nodes, nodes; each once, and job_id among them"),
+    ("csv", "nodes\n1", ":1: the column job_id is missing: every job needs one"),
+    ("csv", "job_id,nodes,nodes\n", ":1: the column nodes is there 2 times; leave one"),
     # the published log
     ("mirage-log", LOG + "1\tx", ":4: too few fields: 2 of 10; the line is cut short or not tab separated"),
     ("mirage-log", LOG + LOG_ROW.format("x", 1, 1, 1), ":4: not a job id: 'x'; expected a number"),

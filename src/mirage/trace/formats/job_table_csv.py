@@ -222,8 +222,20 @@ def _check_columns(names: Sequence[str], tally: ReadTally) -> None:
         if name not in COLUMNS:
             remedy = _GANGS if name == "run_s" else "Map the columns with --columns"
             raise TraceError(f"{tally.path}:1: {UnknownName('column', name, COLUMNS)} {remedy}")
-    if "job_id" not in names or len(set(names)) < len(names):
-        raise TraceError(f"{tally.path}:1: the columns are {', '.join(names)}; each once, and job_id among them")
+    check_each_once(names, tally)
+
+
+def check_each_once(names: Sequence[str], tally: ReadTally) -> None:
+    """Checks the columns of a job table.
+
+    Raises:
+        TraceError: A column is there twice, or there is no ``job_id``.
+    """
+    for name in names:
+        if names.count(name) > 1:
+            raise TraceError(f"{tally.path}:1: the column {name} is there {names.count(name)} times; leave one")
+    if "job_id" not in names:
+        raise TraceError(f"{tally.path}:1: the column job_id is missing: every job needs one")
 
 
 def _values(cells: Sequence[str], names: Sequence[str]) -> list[int | str]:

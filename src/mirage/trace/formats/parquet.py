@@ -19,7 +19,7 @@ from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state
 from mirage.slurm_words.timestamps import LATEST_S, LocalClock
 from mirage.slurm_words.unicode import valid_unicode
-from mirage.trace.formats.job_table_csv import COLUMNS
+from mirage.trace.formats.job_table_csv import COLUMNS, check_each_once
 from mirage.trace.formats.mapped_csv import LOCAL_TIME
 from mirage.trace.formats.plausible_times import without_impossible_times
 from mirage.trace.formats.read_report import ReadTally
@@ -59,8 +59,7 @@ def read_parquet(data: bytes, tally: ReadTally, clock: LocalClock, *, zone_confi
             raise TraceError(
                 f"{tally.path}:1: {UnknownName('column', name, COLUMNS)} Save it as CSV to map its columns (--columns)"
             )
-    if "job_id" not in names or len(set(names)) < len(names):
-        raise TraceError(f"{tally.path}:1: the columns are {', '.join(names)}; each once, and job_id among them")
+    check_each_once(names, tally)
     try:
         content = parquet.read_table(io.BytesIO(data))
     except (arrow.ArrowException, OSError, ValueError, MemoryError) as error:
@@ -89,6 +88,8 @@ def _column(column: Any, name: str, tally: ReadTally) -> Any:
                 column = column.cast(arrow.duration("s"), safe=False)
             elif arrow.types.is_timestamp(column.type):
                 column = column.cast(arrow.timestamp("s", column.type.tz), safe=False)
+            elif arrow.types.is_floating(column.type):  # pandas writes an unknown number as NaN
+                column = arrow.array(column.to_numpy(), from_pandas=True)
             return column.cast(arrow.int64()).fill_null(MISSING).to_numpy()
         encoded = column.cast(arrow.string()).combine_chunks().dictionary_encode()
         codes = encoded.indices.fill_null(MISSING).to_numpy(zero_copy_only=False).astype(np.int64)
