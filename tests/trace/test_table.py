@@ -18,6 +18,12 @@ def test_dates_and_durations_become_seconds(unit: str) -> None:
     assert table.elapsed_s.tolist() == [90, MISSING]
 
 
+def test_numbers_that_are_nan_are_missing() -> None:
+    table = JobTable.build(["1", "2"], nodes=[2.0, np.nan]).with_columns(cpus=np.array([np.nan, 8.0]))
+    assert (table.nodes.tolist(), table.cpus.tolist()) == ([2, MISSING], [MISSING, 8])
+    assert (table.nodes.dtype, table.cpus.dtype) == (np.int64, np.int64)
+
+
 def test_one_text_is_no_column_of_names() -> None:
     with pytest.raises(TypeError, match="a column of names needs one name for each row, got 'bob'"):
         JobTable.build(["1", "2", "3"], user="bob")

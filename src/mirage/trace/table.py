@@ -107,14 +107,12 @@ class JobTable:
         """
         n = len(job_id)
         missing = np.full(n, MISSING, dtype=np.int64)
-        filled: dict[str, Any] = {"job_id": _texts(job_id)}
+        filled: dict[str, Any] = {"job_id": _column("job_id", job_id)}
         for name in INT_COLUMNS:
-            filled[name] = _integers(columns.pop(name, missing))
+            filled[name] = _column(name, columns.pop(name, missing))
         for name in LABEL_COLUMNS:
             value = columns.pop(name, None)
-            if value is None:
-                value = Labels(missing, ())
-            filled[name] = value if isinstance(value, Labels) else Labels.of(value)
+            filled[name] = Labels(missing, ()) if value is None else _column(name, value)
         if columns:
             raise TypeError(f"no such columns: {sorted(columns)}")
         return cls(**filled)
@@ -150,8 +148,8 @@ class JobTable:
         return JobTable(**both)
 
     def with_columns(self, **columns: Any) -> JobTable:
-        """Returns a copy with some columns replaced."""
-        return replace(self, **columns)
+        """Returns a copy with some columns replaced, which are given as to ``build``."""
+        return replace(self, **{name: _column(name, values) for name, values in columns.items()})
 
     @property
     def unfinished(self) -> NDArray[np.bool_]:
@@ -196,13 +194,23 @@ class JobTable:
 
 
 def _integers(values: Any) -> Ints:
-    """Returns a column as integers: dates and durations in seconds."""
+    """Returns a column as integers: dates and durations in seconds, NaN as ``MISSING``."""
     found = np.asarray(values)
+    if found.dtype.kind == "f":
+        found = np.where(np.isnan(found), MISSING, found)
     if found.dtype.kind in "mM":
         unknown = np.isnat(found)
         found = found.astype(f"{found.dtype.kind}8[s]").astype(np.int64)
         found[unknown] = MISSING
     return np.asarray(found, dtype=np.int64)
+
+
+def _column(name: str, values: Any) -> Any:
+    if name == "job_id":
+        return _texts(values)
+    if name in INT_COLUMNS:
+        return _integers(values)
+    return values if isinstance(values, Labels) else Labels.of(values)
 
 
 def _texts(values: Sequence[str] | Sequence[int] | NDArray[Any]) -> NDArray[np.str_]:
