@@ -26,6 +26,10 @@ def test_demand_from_a_file(tmp_path: Path) -> None:
         ("time_s,servers\n0,3\n", "demand.csv:1: no column pool"),
         ("time_s,pool,servers,announced\n0,inference,3,4\n", "demand.csv:1: announced needs a column announced_s"),
         ("time_s,pool,servers\n0,serving,3\n", "demand.csv:2: unknown pool 'serving'. Known: inference, training"),
+        (
+            "time_s,pool,servers\n9,inference,3\n0,inference,1\n9.0,inference,2\n",
+            "demand.csv:4: pool inference has a demand at 9.0 s already; leave one",
+        ),
         ("time_s,pool,servers\n0,inference,-3\n", "demand.csv:2: servers is '-3'"),
     ):
         path.write_text(text)

@@ -53,6 +53,13 @@ def read_demand(path: str | os.PathLike[str], cluster: GpuCluster) -> tuple[Dema
         )
         for row in rows
     ]
+    known = set()
+    for row, change in zip(rows, found):
+        if (change.time_s, change.pool) in known:
+            raise TraceError(
+                f"{file}:{row.line}: pool {row['pool']} has a demand at {row['time_s']} s already; leave one"
+            )
+        known.add((change.time_s, change.pool))
     return tuple(sorted(found, key=lambda change: (change.time_s, change.pool)))
 
 
