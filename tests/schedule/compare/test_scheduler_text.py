@@ -50,6 +50,10 @@ def test_one_value_of_a_parameter_with_several_is_a_group_too() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (
+            "tiresias:preempt=save:preempt=kill",
+            "scheduler 'tiresias:preempt=save:preempt=kill' has preempt 2 times; give it once",
+        ),
         ("fifo:depth=3", "scheduler 'fifo' has no parameter 'depth'; it has none"),
         ("tiresias:depth=3", "scheduler 'tiresias' has no parameter 'depth'; it has thresholds_gpu_s, preempt"),
         ("gavel:60", "scheduler 'gavel:60': '60' is not KEY=VALUE; write NAME:KEY=VALUE"),

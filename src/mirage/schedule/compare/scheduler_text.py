@@ -35,13 +35,17 @@ class SchedulerText:
 
         Raises:
             UnknownName: No scheduler has that name.
-            ConfigurationError: A parameter is not ``KEY=VALUE``, or the scheduler has no parameter of that name.
+            ConfigurationError: A parameter is not ``KEY=VALUE``, the scheduler has no parameter of that name, or
+                one is given twice.
         """
         name, *pairs = text.split(":")
         parameters = tuple(_pair(text, pair) for pair in pairs)
         found = cls(text, name, parameters)
         known = found.spec.parameters
-        for key, _ in parameters:
+        keys = [key for key, _ in parameters]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise ConfigurationError(f"scheduler {text!r} has {key} {keys.count(key)} times; give it once")
             if key not in known:
                 raise ConfigurationError(
                     f"scheduler {name!r} has no parameter {key!r}; it has {', '.join(known) or 'none'}"
