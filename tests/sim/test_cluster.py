@@ -42,8 +42,8 @@ def test_whole_nodes_are_a_bin_a_group_and_shared_ones_a_bin_a_node() -> None:
     ("changed", "message"),
     [
         (
-            {"groups": (NodeGroup("node", 40.5),)},  # type: ignore[arg-type]
-            "a cluster needs node groups of at least one whole node each, but group 'node' has 40.5 nodes",
+            {"groups": (NodeGroup("node", 40.0),)},  # type: ignore[arg-type]
+            "a cluster needs node groups of at least one whole node each, but group 'node' has 40.0 nodes",
         ),
         ({"groups": ()}, "a cluster needs node groups of at least one whole node each, but there is none"),
         (

@@ -205,7 +205,7 @@ class Cluster:
     reservations: tuple[Reservation, ...] = ()
 
     def __post_init__(self) -> None:
-        none = [g for g in self.groups if g.count < 1 or g.count % 1]
+        none = [g for g in self.groups if not isinstance(g.count, int | np.integer) or g.count < 1]
         if none or not self.groups:
             such = ", ".join(f"group {g.name!r} has {g.count!r} nodes" for g in none) or "there is none"
             raise ClusterError(f"a cluster needs node groups of at least one whole node each, but {such}")
