@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, UnknownName
 from mirage.sim.cluster import Cluster, Limit
 from mirage.sim.simulation import simulate
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings, option_lines, read_options
@@ -228,6 +228,11 @@ def test_without_backfill_no_job_passes_the_head_of_the_queue() -> None:
     for planned, start_s in ((500, 0), (0, 3660)):
         played = simulate(cluster, jobs, "slurm", SlurmSettings(max_job_test=planned))
         assert played.start_s[2] == start_s
+
+
+def test_an_unknown_priority_is_refused() -> None:
+    with pytest.raises(UnknownName, match="unknown priority 'wpf'"):
+        SlurmSettings(priority="wpf")  # type: ignore[arg-type]
 
 
 def test_the_settings_of_the_published_cluster() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S, parse_duration_s
-from mirage.errors import ConfigurationError, shown
+from mirage.errors import ConfigurationError, UnknownName, shown
 from mirage.kernel.record_arrays import Records, records
 from mirage.sim.cluster import Cluster, Limit
 from mirage.sim.kernel.arrays import SETTINGS
@@ -93,6 +93,8 @@ class SlurmSettings:
     every_pass: bool = False
 
     def __post_init__(self) -> None:
+        if self.priority not in (kinds := ("multifactor", "wfp")):
+            raise UnknownName("priority", self.priority, kinds)
         for name, least in _LEAST.items():
             if not least <= getattr(self, name) <= UNLIMITED_S:
                 between = f"must be from {least} to {UNLIMITED_S}"
