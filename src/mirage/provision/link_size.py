@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirage.duration import HOUR_S
+from mirage.whole_numbers import make_whole
 
 LIGHT_S, HEAVY_S = 2 * HOUR_S, 12 * HOUR_S
 """Bounds of the load classes on the reactive interruption (Mirage, SC'23)."""
@@ -24,6 +25,9 @@ class LinkSize:
 
     nodes: int = 1
     limit_s: int = 48 * HOUR_S
+
+    def __post_init__(self) -> None:
+        make_whole(self, "nodes", "limit_s")
 
 
 def load_class(reactive_s: float) -> str:

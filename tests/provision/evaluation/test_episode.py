@@ -194,8 +194,22 @@ def test_a_chain_that_begins_before_the_trace_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"link_user": "root"}, "unknown user 'root' of links; use newcomer"), ({"hand_over": 0}, "numbered from 1")],
+    [
+        ({"link_user": "root"}, "unknown user 'root' of links; use newcomer"),
+        ({"hand_over": 0}, "numbered from 1"),
+        ({"lead_in_s": -1}, "lead_in_s is -1; give 0 or more"),
+        ({"step_s": -60}, "step_s is -60; give 0 or more"),
+        ({"begin_s": 7200.0}, "begin_s is 7200.0; give a whole number, not a float"),
+        ({"windows": 2.0}, "windows is 2.0; give a whole number, not a float"),
+    ],
 )
-def test_bad_owners_and_hand_overs(changes: dict[str, Any], message: str) -> None:
+def test_values_out_of_range_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        EvaluationProtocol.warm(0, **changes)
+        EvaluationProtocol.warm(**{"begin_s": 0} | changes)
+
+
+def test_integers_of_numpy_become_those_of_python() -> None:
+    protocol = EvaluationProtocol.warm(np.int64(7200), every_s=np.int64(60))
+    link = LinkSize(np.int64(2), np.int32(7200))
+    values = (protocol.begin_s, protocol.every_s, link.nodes, link.limit_s)
+    assert (values, {type(value) for value in values}) == ((7200, 60, 2, 7200), {int})

@@ -270,6 +270,12 @@ def test_a_link_and_a_cost_are_needed(busy_setting, links, costs):
         evaluate(busy_setting, protocol(), links, ["reactive"], costs)
 
 
+@pytest.mark.parametrize(("seed", "message"), [(-1, "seed is -1; give 0 or more"), (1.0, "seed is 1.0; give a whole")])
+def test_a_bad_seed_is_refused(busy_setting, seed, message):
+    with pytest.raises(ConfigurationError, match=message):
+        evaluate(busy_setting, protocol(), LINKS, ["reactive"], seed=seed)
+
+
 def test_a_scenario_needs_a_workload(busy_setting):
     with pytest.raises(ConfigurationError, match=r"must be a Workload of workload\(table, cluster\), got JobTable"):
         replace(busy_setting, jobs=busy_setting.jobs.table)

@@ -1,5 +1,6 @@
 """Synthetic traces: valid rows, reproducible, with the marginals of their model."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -151,6 +152,12 @@ class TestRefusals:
     def test_values_out_of_range(self, arguments):
         with pytest.raises(ConfigurationError):
             generate_workload(MODEL, **arguments)
+
+    @pytest.mark.parametrize("arguments", [{"jobs": 5.0}, {"start_s": 1.7e9}, {"start_s": math.nan}, {"nodes": 9.0}])
+    def test_floats_are_refused_by_name(self, arguments):
+        (name,) = arguments
+        with pytest.raises(ConfigurationError, match=f"^{name} is .*; give a whole number, not a float$"):
+            generate_workload(MODEL, **{"jobs": 5} | arguments)
 
     def test_more_than_fits_into_memory(self):
         with pytest.raises(ConfigurationError, match="fewer"):

@@ -25,6 +25,7 @@ from mirage.sim.workload import link_record, misfits
 from mirage.study.executors.executor import Executor
 from mirage.study.intervals import Stretches
 from mirage.study.play_trials import Progress
+from mirage.whole_numbers import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,8 @@ def evaluate(
     if private_jobs:
         _check_users(scenario)
     compared_with(policies, against)
+    if (seed := whole("seed", seed)) < 0:
+        raise ConfigurationError(f"seed is {seed}; give 0 or more")
     tried = tuple(candidates(list(policies), list(costs), private=private_jobs))
     study = Study(scenario, protocol, tuple(links), tried, seed, ORACLE_HOLDS in policies)
     trials, reused = play_study(study, None if resume_dir is None else Path(resume_dir), executor, progress)

@@ -9,6 +9,7 @@ from typing import Any, Self
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, shown
 from mirage.provision.link_size import LinkSize
+from mirage.whole_numbers import make_whole
 
 LINK_USERS = {"newcomer": None, "light": 0.1, "median": 0.5, "heavy": 0.9}
 """The users that links can belong to, by the quantile of their use among the users of the trace; a newcomer has
@@ -59,6 +60,10 @@ class EvaluationProtocol:
         if self.link_user not in LINK_USERS and not self.link_user.startswith(NAMED_USER):
             words = ", ".join(LINK_USERS)
             raise ConfigurationError(f"unknown user {shown(self.link_user)} of links; use {words}, or user:NAME")
+        make_whole(self, "begin_s", "windows", "every_s", "lead_in_s", "warm_up_s", "arrivals_s", "step_s", "hand_over")
+        for name in ("every_s", "lead_in_s", "warm_up_s", "arrivals_s", "step_s"):
+            if (getattr(self, name) or 0) < 0:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}; give 0 or more")
         if self.hand_over < 1:
             raise ConfigurationError(f"hand-overs are numbered from 1, got {self.hand_over}")
 

@@ -16,6 +16,7 @@ from mirage.trace.table import JobTable
 from mirage.trace.workload.generate_workload import generate_workload
 from mirage.trace.workload.user_bursts import QUANTILES, UserBursts, beyond_chance, correlation, quantiles
 from mirage.trace.workload.workload_model import Floats, UserClass, WorkloadModel, limit_class
+from mirage.whole_numbers import whole
 
 MAX_SHAPES = 24
 """Shapes per habit; a rarer shape counts as the nearest of these."""
@@ -64,6 +65,7 @@ def fit_workload(table: JobTable, *, nodes: int | None = None, name: str = "fitt
         ConfigurationError: The trace has no usable job, spans less than a day, has no run times, or has no starts to
             count nodes from.
     """
+    nodes = None if nodes is None else whole("nodes", nodes)
     run_s = run_within_limit_s(table)
     finite = (table.limit_s > 0) & (table.limit_s < UNLIMITED_S)
     if not len(table):
@@ -90,7 +92,7 @@ def fit_workload(table: JobTable, *, nodes: int | None = None, name: str = "fitt
     habits, shape = _habits(subs, habit_of_job)
     model = WorkloadModel(
         name=name,
-        nodes=int(nodes),
+        nodes=nodes,
         gpus_per_node=_per_node(jobs.gpus, jobs.nodes),
         cpus_per_node=_per_node(jobs.cpus, jobs.nodes),
         load=marginals.busy_nodes / nodes,

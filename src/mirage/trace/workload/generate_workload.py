@@ -16,6 +16,7 @@ from mirage.trace.statistics.marginals import hour_of_week
 from mirage.trace.table import JobTable, Labels
 from mirage.trace.workload.bursts import Drawn, draw_bursts, generator
 from mirage.trace.workload.workload_model import DEFAULT_START_S, Floats, WorkloadModel
+from mirage.whole_numbers import whole
 
 PACE_WINDOW_S = DAY_S // 2
 """Time over which users even out each other's work: they observe the queue and hold back."""
@@ -70,6 +71,8 @@ def generate_workload(
             "probably wrong: its nodes, or a date; leave that row out, or give --load and --nodes"
         )
     load, nodes = model.load if load is None else load, model.nodes if nodes is None else nodes
+    jobs = None if jobs is None else whole("jobs", jobs)
+    nodes, seed, start_s = whole("nodes", nodes), whole("seed", seed), whole("start_s", start_s)
     _check(days, jobs, load, nodes, seed)
     if days is not None:
         span_s = days * DAY_S
