@@ -50,6 +50,8 @@ def test_a_job_starts_at_its_earliest_start_or_later(delay_h: int, wait_h: int) 
 
 
 def test_more_than_the_machine_has_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="there is no request to predict"):
+        predictor().of_any([])
     with pytest.raises(ConfigurationError, match="the job requests 5 nodes, and 4 such nodes of its partition are up"):
         predictor().of_request(JobRequest(5, HOUR_S))
     with pytest.raises(ConfigurationError, match="0 such nodes"):

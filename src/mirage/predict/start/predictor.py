@@ -153,8 +153,10 @@ class StartPredictor:
         """The start of a job that takes the first free one of several partitions.
 
         Raises:
-            ConfigurationError: None of them could hold it.
+            ConfigurationError: None of them could hold it, or there is none.
         """
+        if not requests:
+            raise ConfigurationError("there is no request to predict; give one for each possible partition")
         fitting = [request for request in requests if self.fits(request)] or list(requests[:1])
         found = [self.of_request(request) for request in fitting]
         waits_s: Ints = np.min([one.waits_s for one in found], axis=0)
