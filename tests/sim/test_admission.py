@@ -83,6 +83,12 @@ def test_a_job_that_can_never_run_is_refused_with_the_shortfall(cluster: Cluster
         workload(jobs, cluster)
 
 
+def test_a_workload_of_another_cluster_is_refused() -> None:
+    jobs = workload(table((0, 10, 20, 1), (5, 10, 20, 4)), Cluster.pool(4))
+    with pytest.raises(JobRefused, match="job j1 can never run: it requests 4 nodes, and the cluster has 3 "):
+        Simulation(Cluster.pool(3), jobs, "easy")
+
+
 @pytest.mark.parametrize(
     ("jobs", "message"),
     [

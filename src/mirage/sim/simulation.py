@@ -54,7 +54,7 @@ from mirage.sim.kernel.job_lifecycle import admit, has_slot
 from mirage.sim.kernel.resources.job_limits import COUNTED
 from mirage.sim.schedule import Schedule
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
-from mirage.sim.workload import Workload, default_memory, link_record, misfits, to_minutes, workload
+from mirage.sim.workload import Workload, default_memory, link_record, misfits, refuse_misfits, to_minutes, workload
 from mirage.trace.table import JobTable
 
 _FAULTS = {
@@ -86,6 +86,7 @@ class Simulation:
         UnknownName: There is no such discipline.
         ConfigurationError: It is none of the three, the discipline does not support this kind of cluster, or there are
             no jobs in ``jobs``.
+        JobRefused: A job can never run on the cluster.
     """
 
     def __init__(
@@ -98,6 +99,8 @@ class Simulation:
     ) -> None:
         if not isinstance(jobs, Workload):
             jobs = workload(jobs, cluster)
+        else:  # it may have been made for another cluster
+            refuse_misfits(jobs.jobs, jobs.table, cluster)
         self.spec, self.policy = _chosen(discipline)
         if self.spec.one_pool and (cluster.shared_nodes or len(cluster.groups) > 1):
             raise ConfigurationError(f"{self.spec.entry} supports one pool of whole nodes only; use Cluster.pool(n)")

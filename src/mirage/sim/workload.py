@@ -93,20 +93,34 @@ def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workl
     left_out = {reason: int(rows.sum()) for reason, rows in amiss.items() if rows.any()}
     replayed = (table[~np.any(list(amiss.values()), axis=0)] if left_out else table).sorted_by_submit()
     jobs, dropped = _with_dependencies(job_records(replayed, cluster), replayed)
-    reasons = misfits(jobs, cluster)
-    if reasons and refuse:
-        row, reason = next(iter(reasons.items()))
-        raise JobRefused(
-            f"job {replayed.job_id[row]} can never run: {reason} ({quantity(len(reasons), 'such job')} in all; "
-            "leave them out with --skip-impossible, or change the simulated cluster)"
-        )
-    if reasons:
+    if refuse:
+        refuse_misfits(jobs, replayed, cluster)
+    elif reasons := misfits(jobs, cluster):
         stays = np.ones(len(replayed), dtype=bool)
         stays[list(reasons)] = False
         left_out["can never run"] = len(reasons)
         replayed, jobs = replayed[stays], jobs[stays].copy().view(np.recarray)
         renumber(jobs)
     return Workload(jobs, replayed, left_out, dropped)
+
+
+def refuse_misfits(jobs: Records, table: JobTable, cluster: Cluster) -> None:
+    """Refuses jobs that can never run.
+
+    Args:
+        jobs: REQUEST records.
+        table: Their rows of the trace.
+        cluster: The simulated cluster.
+
+    Raises:
+        JobRefused: A job is larger than the machine, or requests what no node has.
+    """
+    if reasons := misfits(jobs, cluster):
+        row, reason = next(iter(reasons.items()))
+        raise JobRefused(
+            f"job {table.job_id[row]} can never run: {reason} ({quantity(len(reasons), 'such job')} in all; "
+            "leave them out with --skip-impossible, or change the simulated cluster)"
+        )
 
 
 def _amiss(table: JobTable) -> dict[str, NDArray[np.bool_]]:
