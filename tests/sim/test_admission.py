@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mirage.duration import UNLIMITED_S
-from mirage.errors import ClusterError, ConfigurationError, JobRefused
+from mirage.errors import ClusterError, ConfigurationError, ContractBroken, JobRefused
 from mirage.job_state import JobState
 from mirage.sim.check_schedule import check_schedule
 from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition
@@ -87,6 +87,16 @@ def test_a_workload_of_another_cluster_is_refused() -> None:
     jobs = workload(table((0, 10, 20, 1), (5, 10, 20, 4)), Cluster.pool(4))
     with pytest.raises(JobRefused, match="job j1 can never run: it requests 4 nodes, and the cluster has 3 "):
         Simulation(Cluster.pool(3), jobs, "easy")
+
+
+@pytest.mark.parametrize("returned", [None, []])
+def test_a_policy_that_returns_no_plan_is_named(returned: Any) -> None:
+    class Careless:
+        def decide(self, view: object) -> Any:
+            return returned
+
+    with pytest.raises(ContractBroken, match=rf"Careless returns {returned!r}".replace("[", r"\[")):
+        simulate(Cluster.pool(3), table((0, 10, 20, 1)), Careless())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Protocol, runtime_checkable
 
-from mirage.errors import ConfigurationError, shown
+from mirage.errors import ConfigurationError, ContractBroken, shown
 from mirage.policy.plan import Plan
 from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import View
@@ -24,6 +24,19 @@ class Policy(Protocol):
     def decide(self, view: View) -> Plan:
         """Returns what to do now, and why; an empty plan to do nothing."""
         ...
+
+
+def plan_of(policy: Policy, view: View) -> Plan:
+    """Returns what a policy decides about a view.
+
+    Raises:
+        ContractBroken: It returns no plan.
+    """
+    plan: object = policy.decide(view)
+    if not isinstance(plan, Plan):
+        name = type(policy).__name__
+        raise ContractBroken(f"{name} returns {shown(plan)}; a policy returns a Plan, an empty one to do nothing")
+    return plan
 
 
 _SETTINGS = tuple(field.name for field in fields(PolicySettings))

@@ -18,7 +18,7 @@ import numpy as np
 from mirage.array_types import Ints
 from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, quantity
 from mirage.kernel.record_arrays import Records
-from mirage.policy.contract import Policy
+from mirage.policy.contract import Policy, plan_of
 from mirage.policy.plan import Plan
 from mirage.policy.view import ChainView, View
 from mirage.sim.cluster import Cluster
@@ -171,6 +171,7 @@ class Simulation:
 
         Raises:
             PlanInfeasible: The policy requested something that cannot be done.
+            ContractBroken: The policy returned no plan.
         """
         until_s = min(until_s, NEVER_S - 1)
         while True:
@@ -179,7 +180,7 @@ class Simulation:
                 self.grow()
             elif came_back == NEEDS_POLICY:
                 assert self.policy is not None
-                self.apply(self.policy.decide(self.view()))
+                self.apply(plan_of(self.policy, self.view()))
                 if self._watched_runs():
                     return self.now_s
             elif came_back == REFUSED_PLAN:

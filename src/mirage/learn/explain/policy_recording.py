@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from mirage.errors import ConfigurationError
-from mirage.policy.contract import Policy
+from mirage.policy.contract import Policy, plan_of
 from mirage.policy.cost import Cost
 from mirage.policy.view import View
 from mirage.provision.evaluation.candidate import NEVER, WindowRun, candidates
@@ -48,7 +48,7 @@ class Recorder(WindowRun):
             if self.calls > calls_before:
                 self.submits[view.now_s] = self.submitted_s != NEVER
             else:
-                self.submits[view.now_s] = self.policy.decide(view).submits
+                self.submits[view.now_s] = plan_of(self.policy, view).submits
         return named_s
 
 

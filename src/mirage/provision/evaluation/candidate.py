@@ -10,7 +10,7 @@ import numpy as np
 from mirage.array_types import Ints
 from mirage.errors import ConfigurationError, UnknownName, shown
 from mirage.policy.auto_parameters import AUTO, AutoParameters, without_other_jobs
-from mirage.policy.contract import Policy, PolicySpec
+from mirage.policy.contract import Policy, PolicySpec, plan_of
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Wait
 from mirage.policy.policy_registry import is_policy_file, known_policies, make_policy, policy_spec
@@ -128,7 +128,7 @@ class OwnJobsOnly:
 
     def decide(self, view: View) -> Plan:
         """Decide by a view without the jobs of others."""
-        return self.policy.decide(view if view.chain is None else view.of_user(view.chain.user))
+        return plan_of(self.policy, view if view.chain is None else view.of_user(view.chain.user))
 
 
 def settings_in(scenario: Scenario, cost: Cost | None = None, seed: int = 0) -> PolicySettings:
@@ -205,7 +205,7 @@ class WindowRun:
     def on_view(self, view: View) -> int | None:
         """Let it decide if it is due; returns the time at which it wants the next call, if any."""
         if self._is_due(view):
-            plan = self.policy.decide(view)
+            plan = plan_of(self.policy, view)
             self.calls += 1
             if plan.submits:
                 self.submitted_s = view.now_s

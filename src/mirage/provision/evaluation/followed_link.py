@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from mirage.duration import DAY_S, MINUTE_S
 from mirage.errors import PlanInfeasible
-from mirage.policy.contract import Policy
+from mirage.policy.contract import Policy, plan_of
 from mirage.policy.plan import Hold, Plan, Postpone, Release, Shorten, Submit, Wait, Withdraw
 from mirage.policy.view import ChainView
 from mirage.sim.job_updates import queued_link, revise_queued_link
@@ -70,7 +70,7 @@ def follow(sim: Simulation, policy: Policy, chain: ChainView, plan: Plan) -> Fol
         if call_s >= chain.ends_s:
             start_s = link.start_at_last()
             break
-        plan = policy.decide(sim.view(link.chain()))
+        plan = plan_of(policy, sim.view(link.chain()))
         calls += 1
     return Followed(submitted_s, start_s - chain.ends_s, calls, link.revisions, chain.limit_s - link.limit_s)
 
