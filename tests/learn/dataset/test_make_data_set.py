@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -146,6 +147,12 @@ def test_a_folder_of_something_else_is_refused(small_recipe: Recipe, tmp_path: P
         make_data_set(small_recipe, tmp_path)
     with pytest.raises(ConfigurationError, match="is not a data set"):
         read_hand_overs(tmp_path)
+
+
+def test_a_folder_with_a_name_that_is_no_utf_8_is_refused(small_recipe: Recipe, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="its name is not UTF-8; name another"):
+        make_data_set(small_recipe, tmp_path / os.fsdecode(b"\xffD"))
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_data_set_that_lacks_shards_is_not_read(folder: Path, tmp_path: Path) -> None:

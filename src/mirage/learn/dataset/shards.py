@@ -36,9 +36,16 @@ class DataSetFolder:
         """Creates the folder or checks its recipe; returns the digest that shards carry.
 
         Raises:
-            ConfigurationError: It holds data of another recipe or other files, or cannot be written.
+            ConfigurationError: It holds data of another recipe or other files, its name is not UTF-8, or it cannot be
+                written.
         """
         manifest = recipe.manifest()
+        try:
+            str(self.path).encode()
+        except UnicodeEncodeError as error:  # pyarrow takes no such name
+            raise ConfigurationError(
+                f"cannot store a data set in {self.path}: its name is not UTF-8; name another"
+            ) from error
         if self.path.is_file():
             raise ConfigurationError(f"cannot store a data set in {self.path}: it is a file; name a folder")
         try:
