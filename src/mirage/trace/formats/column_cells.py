@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S, parse_duration_s
@@ -61,13 +61,25 @@ def check_unit(target: str, unit: str) -> None:
     """Reject a unit that a column of the job table cannot have.
 
     Raises:
-        ConfigurationError: The column has no such unit.
+        ConfigurationError: The column has no such unit, or a form of it has no date.
     """
-    if not unit or (target in INSTANTS and "%" in unit) or unit in _units_of(target):
+    if target in INSTANTS and "%" in unit:
+        if not _reads_dates(unit):
+            raise ConfigurationError(f"{target}: the form {unit} reads no whole date; write one as %d.%m.%Y %H:%M")
+        return
+    if not unit or unit in _units_of(target):
         return
     known = ", ".join(_units_of(target)) or "no unit"
     also = ", or a form as %d.%m.%Y %H:%M" if target in INSTANTS else ""
     raise ConfigurationError(f"{target} has no unit {unit!r}; it takes {known}{also}")
+
+
+def _reads_dates(form: str) -> bool:
+    day = datetime(2001, 2, 13, tzinfo=UTC)
+    try:
+        return datetime.strptime(day.strftime(form), form).date() == day.date()
+    except ValueError:
+        return False
 
 
 def _units_of(target: str) -> tuple[str, ...]:
