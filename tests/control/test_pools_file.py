@@ -66,6 +66,11 @@ def test_every_value_arrives(tmp_path: Path) -> None:
         ('comment = "mirage-control"\naccounts = ["vision"]', "", r"no job takes part"),
         ('signal = "SIGUSR2"', 'signal = "KILL"', r"signal = 'KILL': it is one of USR1"),
         ("/scratch/{user}/{job}.json", "scratch/{job}.json", r"give a path from / with \{job\} in it"),
+        (
+            "/scratch/{user}/{job}.json",
+            "/scratch/{usr}/{job}.json",
+            r"progress: unknown \{usr\}; use \{job\} and \{user\}",
+        ),
         ("requests_per_minute = 5", "requests_per_minute = 61", r"from 5 to 60"),
         ("t4 = 0.33", "t4 = 0", r"\[gpu_speeds\] t4 = 0: it is a number above 0"),
         ('nodes = ["inf[1-2]", "inf9"]', "", r"\[owner\] nodes is missing"),

@@ -202,6 +202,15 @@ def test_workers_end_with_their_main_job(executor: PlanExecutor, cluster: Acting
     assert sent(cluster) == ["scancel 12", "scancel 13", "scancel 14"]
 
 
+def test_components_of_heterogeneous_jobs_take_no_part(executor: PlanExecutor, cluster: ActingCluster) -> None:
+    cluster.jobs = [running(82, "t1", HetJobID=82), pending(84, HetJobID=84), pending(85, HetJobID="0")]
+    view = view_of(cluster)
+    assert [job.id for job in view.jobs] == [85]
+    assert [why.split(":")[0] for why in view.left_out] == ["is a component of a heterogeneous job"]
+    assert executor.run_plan(plan(of(82, "evict"), of(84, "nice", nice=1))) == 2
+    assert sent(cluster) == []
+
+
 def test_workers_with_the_highest_ids_leave_first(cluster: ActingCluster) -> None:
     cluster.jobs[2] |= {"State": "RUNNING", "NodeList": "t1", "PriorityLong": "70"}
     assert lines(cluster, GpuResize(0, {1: 4}, reason="r")) == ["resize 11: scontrol requeuehold 13 (r)"]

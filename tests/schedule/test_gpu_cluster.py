@@ -94,9 +94,10 @@ KEYS = "name, gpu_type, servers, gpus_per_server, pool, speed, gpus_for_one"
         (TOML.replace('"new"', '""'), "server group '': name is empty; give a name"),
         (TOML.replace('"a100"', '""'), "server group 'new': gpu_type is empty; give a name"),
         (TOML.replace('"inference"', '""'), "server group 'old': pool is empty; give a name"),
-        (TOML + "speed = 0\n", "server group 'new': speed is 0; give a number above 0"),
-        (TOML + "speed = inf\n", "server group 'new': speed is inf; give a number above 0"),
-        (TOML + "speed = nan\n", "server group 'new': speed is nan; give a number above 0"),
+        (TOML + "speed = 0\n", "server group 'new': speed is 0; give a number from 1e-09 to 1e+09"),
+        (TOML + "speed = inf\n", "server group 'new': speed is inf; give a number from 1e-09 to 1e+09"),
+        (TOML + "speed = 1e-20\n", "server group 'new': speed is 1e-20; give a number from 1e-09 to 1e+09"),
+        (TOML + "speed = nan\n", "server group 'new': speed is nan; give a number from 1e-09 to 1e+09"),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -27,7 +27,7 @@ POOLS = Pools(
 
 _DEFAULTS = {
     "tres-per-job": "N/A", "tres-per-node": "gres:gpu:4", "tres-per-task": "N/A", "tres-per-socket": "N/A",
-    "NumTasks": "1", "RestartCnt": "0", "Reservation": "(null)", "ReqNodes": "", "MaxNodes": "1",
+    "NumTasks": "1", "RestartCnt": "0", "HetJobID": "N/A", "Reservation": "(null)", "ReqNodes": "", "MaxNodes": "1",
     "State": "PENDING", "UserName": "ada", "Account": "(null)", "Partition": "train", "QOS": "(null)",
     "ArrayTaskID": "N/A", "Reason": "Priority", "PriorityLong": "100", "Nice": "0", "NumNodes": "1", "NumCPUs": "1",
     "tres-alloc": "cpu=1,node=1", "OverSubscribe": "YES", "TimeLimit": "1:00:00", "SubmitTime": str(NOW_S - 600),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from mirage.control.begun_evictions import EVICT, RESIZE, why_over_budget
 from mirage.control.job_sizes import job_sizes
 from mirage.control.pools_file import Pools
-from mirage.control.verbs import LOAN, PLAN_VERBS, TASKS_UNKNOWN, Verb, fits_loan, lost_loan
+from mirage.control.verbs import HETEROGENEOUS, LOAN, PLAN_VERBS, TASKS_UNKNOWN, Verb, fits_loan, lost_loan
 from mirage.control.worker_jobs import is_orphan, main_job_of, only_holds, worker_changes
 from mirage.duration import MINUTE_S
 from mirage.job_state import JobState
@@ -90,6 +90,8 @@ class AllowList:
 
     def _why_not_for_job(self, verb: Verb, one: GpuQueueJob, jobs: Mapping[int, GpuQueueJob], now_s: float) -> str:
         """Why a verb for a job that takes part is not carried out; empty if it is."""
+        if one.heterogeneous:
+            return HETEROGENEOUS
         if one.tasks_unknown:
             return TASKS_UNKNOWN
         if verb.name == "end":

@@ -20,7 +20,7 @@ from mirage.control.job_sizes import NO_SIZES, JobSizes, job_sizes, present_gpus
 from mirage.control.model_profiles import job_model
 from mirage.control.pools_file import BORROWER, OWNER, Pools
 from mirage.control.progress_files import JobProgress
-from mirage.control.verbs import LOAN, TASKS_UNKNOWN, lost_loan
+from mirage.control.verbs import HETEROGENEOUS, LOAN, TASKS_UNKNOWN, lost_loan
 from mirage.control.worker_jobs import is_orphan, main_job_of, running, unfinished_ids, workers_by_main
 from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S
 from mirage.errors import SlurmUnreachable, first_of
@@ -406,6 +406,8 @@ def _rows(
 def _why_left_out(one: GpuQueueJob, number: Mapping[str, int], types: Sequence[str], fits: bool, now_s: int) -> str:
     """Why a job that has opted in is not in the view; empty if it is."""
     job = one.job
+    if one.heterogeneous:
+        return HETEROGENEOUS
     if one.tasks_unknown:
         return TASKS_UNKNOWN
     if one.gpus_unknown:

@@ -19,6 +19,7 @@ An example; the page about control in the documentation describes all keys:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, time
@@ -196,6 +197,8 @@ def _check(pools: Pools) -> None:
         raise ConfigurationError(
             f"{pools.path}: [jobs] progress = {shown(pools.progress_file)}: give a path from / with {{job}} in it"
         )
+    if unknown := [name for name in re.findall(r"{\w*}", pools.progress_file) if name not in ("{job}", "{user}")]:
+        raise ConfigurationError(f"{pools.path}: [jobs] progress: unknown {unknown[0]}; use {{job}} and {{user}}")
 
 
 def _word(value: object) -> str:

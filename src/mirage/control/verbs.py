@@ -24,8 +24,9 @@ LEASE = "mirage-controller"
 LEASE_MINUTES = 5
 _LEASE_END = f"EndTime=now+{LEASE_MINUTES}minutes"
 
+HETEROGENEOUS = "is a component of a heterogeneous job: a command would change all of them"
 TASKS_UNKNOWN = "is an array with more tasks than squeue lists: no command can name them"
-"""Why nothing is done for a job."""
+"""Why nothing is done for some jobs."""
 
 Command = tuple[str, ...]
 

@@ -19,6 +19,7 @@ TRAINING, INFERENCE = "training", "inference"
 """The two pools of the built-in clusters."""
 
 _MOST_SERVERS, _MOST_GPUS = 1_000_000, 1_000
+_LEAST_SPEED, _MOST_SPEED = 1e-9, 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,10 @@ class ServerGroup:
                 f"server group {self.name!r}: {self.servers:,} servers of {self.gpus_per_server:,} GPUs; there are at "
                 f"most {_MOST_SERVERS:,} servers of {_MOST_GPUS:,} GPUs"
             )
-        if not 0 < self.speed < np.inf:
-            raise ClusterError(f"server group {self.name!r}: speed is {self.speed}; give a number above 0")
+        if not _LEAST_SPEED <= self.speed <= _MOST_SPEED:
+            raise ClusterError(
+                f"server group {self.name!r}: speed is {self.speed}; give a number from {_LEAST_SPEED} to {_MOST_SPEED:g}"
+            )
         if self.gpus_for_one < 1:
             raise ClusterError(f"server group {self.name!r}: gpus_for_one is {self.gpus_for_one}; give 1 or more")
 

@@ -46,7 +46,7 @@ class RecordedScheduler:
         self.plans.append(plan_text(renumbered))
         jobs = tuple(ControlJob(int(job), "ada", "", 1, 1, 0, 0, 0, 60, "", False) for job in ids)
         facts = replace(self.surroundings, jobs=len(ids))
-        of_control = ControlView(shown, facts, jobs, facts.servers, {}, (), (), {}, {})
+        of_control = ControlView(shown, facts, jobs, facts.servers, {}, (), (), (), (), {}, {})
         record(self.folder / f"view-{len(self.plans):06d}.json", self.name, of_control, renumbered)
         return plan
 

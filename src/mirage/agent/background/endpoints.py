@@ -14,9 +14,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.handover import Shell
 from mirage.agent.endpoint import RELOAD_S, Endpoint, Port, check_file, live_job, render, write_if_changed
 from mirage.agent.model import Chain, ChainState, EventRecord, Link
 from mirage.agent.paths import Home, private_folder
@@ -24,6 +23,10 @@ from mirage.atomic_file import write_atomically
 from mirage.daemon_threads import answer_in_thread
 from mirage.errors import ConfigurationError, StoreError, UnknownName, reason, shown
 from mirage.slurm.records import QueuedJob
+
+if TYPE_CHECKING:
+    from mirage.agent.cycle.context import CycleContext
+    from mirage.agent.cycle.handover import Shell
 
 log = logging.getLogger("mirage.agent")
 

@@ -233,8 +233,8 @@ def _demand_records(cluster: GpuCluster, jobs: GpuJobs, demand: Sequence[Demand]
     rows = records(DEMAND_CHANGE, len(demand))
     for row, change in zip(rows, sorted(demand, key=lambda change: (change.time_s, change.pool))):
         servers = int(np.count_nonzero(cluster.pool_of == change.pool))
+        pool = cluster.pools[change.pool] if change.pool < len(cluster.pools) else change.pool
         if not 0 <= change.servers <= servers:
-            pool = cluster.pools[change.pool] if change.pool < len(cluster.pools) else change.pool
             raise ConfigurationError(
                 f"inference takes {change.servers} servers of pool {pool!r} at {change.time_s:g} s, but the pool has "
                 f"{servers}; give 0 to {servers}, of one of {', '.join(cluster.pools)}"
@@ -244,7 +244,7 @@ def _demand_records(cluster: GpuCluster, jobs: GpuJobs, demand: Sequence[Demand]
         row.announced = change.servers if change.announced is None else change.announced
         if not announced_s <= change.time_s or not 0 <= row.announced <= servers:
             raise ConfigurationError(
-                f"demand of pool {change.pool} at {change.time_s} s is announced at {announced_s} s as {row.announced} "
+                f"demand of pool {pool!r} at {change.time_s:g} s is announced at {announced_s:g} s as {row.announced} "
                 f"servers; announce 0 to {servers} servers, and not later than the change"
             )
         row.announced_s = in_whole_ticks(np.array(announced_s))

@@ -11,7 +11,7 @@ from mirage.slurm_words.absent import text_of
 from mirage.slurm_words.numbers import count_of, whole_number
 from mirage.slurm_words.tres import gres_gpus_per_node
 
-_MORE = ("tres-per-socket", "RestartCnt", "Reservation", "ReqNodes", "MaxNodes", "ArrayJobID")
+_MORE = ("tres-per-socket", "RestartCnt", "Reservation", "ReqNodes", "MaxNodes", "ArrayJobID", "HetJobID")
 _ONE_TYPE = re.compile(r"gres[:/]gpu(?::([^:=,()]+))?[:=]\d+")
 _TYPE = re.compile(r"gres[:/]gpu:([^:=,()]*[^:=,()\d][^:=,()]*)")
 
@@ -36,6 +36,7 @@ class GpuQueueJob:
             other jobs.
         tasks_unknown: Whether it is an array with more tasks than ``squeue`` lists (``SLURM_BITSTR_LEN``): no command
             can name these alone.
+        heterogeneous: Whether it is a component of a heterogeneous job: a requeue of one component is one of all.
     """
 
     job: QueuedJob
@@ -48,6 +49,7 @@ class GpuQueueJob:
     gpus_unknown: bool = False
     task: str = ""
     tasks_unknown: bool = False
+    heterogeneous: bool = False
 
 
 def gpu_queue_command(mark: str = "") -> tuple[str, ...]:
@@ -92,6 +94,7 @@ def read_gpu_queue(output: str, mark: str = "") -> tuple[tuple[GpuQueueJob, ...]
                 gpus_unknown=job.gpus == 0 and gres_gpus_per_node(of_socket) > 0,
                 task=f"{row['ArrayJobID']}_{listed if listed.isdecimal() else f'[{listed}]'}" if listed else "",
                 tasks_unknown="..." in listed,
+                heterogeneous=count_of(row["HetJobID"]) > 0,
             )
         )
     return tuple(jobs), tuple(unreadable)

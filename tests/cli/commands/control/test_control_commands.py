@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import os
 import signal
 import sys
@@ -96,13 +97,16 @@ def test_a_recorded_run_is_simulated(cluster: ControlCluster, capsys: pytest.Cap
     assert lines[0] == "fifo: 1 run, 0 jobs left out (never ran, or have not ended)"
     assert lines[1].split() == ["metric", "real", "simulated", "difference", "spread"]
     assert lines[4].split() == ["mean_jct_s", "52.00", "50.00", "-3.8%", "-"]
-    found = json.loads(run(capsys, "replay", "views", "views", "--simulate", "--json"))
-    assert [one["folder"] for one in found["runs"]] == ["views", "views"]
+    shutil.copytree("views", "again")
+    found = json.loads(run(capsys, "replay", "views", "again", "--simulate", "--json"))
+    assert [one["folder"] for one in found["runs"]] == ["views", "again"]
     assert next(one["spread"] for one in found["metrics"] if one["metric"] == "mean_jct_s") == 0.0
     assert main(["control", "replay", ".", "--simulate"]) == 1
     assert "has no record of a run" in capsys.readouterr().err
     assert main(["control", "replay", "views", "--from-scratch"]) == 2
     assert "give --simulate" in capsys.readouterr().err
+    assert main(["control", "replay", "views", "again/../views"]) == 2
+    assert "a folder is named twice" in capsys.readouterr().err
 
 
 def test_the_order_is_exported(cluster: ControlCluster, capsys: pytest.CaptureFixture[str]) -> None:

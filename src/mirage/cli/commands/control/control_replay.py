@@ -39,6 +39,8 @@ def replay(ctx: click.Context, folders: tuple[Path, ...], simulate: bool, from_s
     scheduler. A table has each metric on the real cluster and in the simulator. Several folders are runs of the same
     workload: the spread is that of the real runs, from the smallest to the largest.
     """
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise click.UsageError("a folder is named twice; name each run once")
     if simulate:
         _simulate(folders, from_scratch, as_json)
         return
