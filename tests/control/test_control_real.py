@@ -347,4 +347,12 @@ def test_commands_about_one_task_of_an_array_leave_the_others_alone(private_clus
     run("evict")
     until(left, 10, lambda: site.run("squeue"))
     assert tasks()[:3] == running
+    site.run("scancel", str(array))
+    component = ("-N1", "--gpus=1", "-t", "30", "--mem=10", "--comment=mirage-control")
+    site.run("sbatch", "-p", "train", *component, ":", "-p", "train", *component, str(tmp_path / "job.sh"), "x")
+    het = lambda: [one for one in executor.jobs() if one.heterogeneous]  # noqa: E731
+    until(lambda: [one.job.state for one in het()] == [JobState.RUNNING] * 2, 10, lambda: site.run("squeue"))
+    for one in het():
+        row = {"name": "evict", "job": one.job.id, "submit_s": one.job.submit_s, "warns": False}
+        assert executor.run_plan({"format": PLAN_FORMAT, "time_s": int(time.time()), "verbs": [row]}) == 1
     executor.close()

@@ -60,7 +60,8 @@ class ServerGroup:
             )
         if not _LEAST_SPEED <= self.speed <= _MOST_SPEED:
             raise ClusterError(
-                f"server group {self.name!r}: speed is {self.speed}; give a number from {_LEAST_SPEED} to {_MOST_SPEED:g}"
+                f"server group {self.name!r}: speed is {self.speed}; give a number from {_LEAST_SPEED} to "
+                f"{_MOST_SPEED:g}"
             )
         if self.gpus_for_one < 1:
             raise ClusterError(f"server group {self.name!r}: gpus_for_one is {self.gpus_for_one}; give 1 or more")
