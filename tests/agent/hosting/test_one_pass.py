@@ -104,7 +104,7 @@ def test_passes_keep_a_chain_alive_without_a_gap_and_every_link_is_one_job(cron:
             assert before.signalled_s - after.ready_s <= EVERY_S
     tags = [tag.link for job in cron.slurm.own.values() if (tag := parse_tag(job.comment)) is not None]
     assert sorted(tags) == [link.number for link in links]
-    assert {report.every_s for report in reports} == {EVERY_S}
+    assert {report.every_s for report in reports} == {EVERY_S} == {PassMemory.read(cron.file).every_s}
 
 
 def test_a_link_is_released_at_the_moment_that_its_policy_names_between_two_passes(cron: Cron) -> None:

@@ -232,6 +232,7 @@ class OnePass:
         begun = (*[at_s for at_s in self.memory.begun_s if at_s < begun_s], begun_s)
         memory = PassMemory(
             begun_s=begun[-LAST_PASSES:],
+            every_s=self.every_s,
             holder=self.agent.holder,
             polled_s=known.polled_s,
             store=known.identity,

@@ -37,6 +37,7 @@ class PassMemory:
 
     Attributes:
         begun_s: Begin of the last passes, in order.
+        every_s: Interval of passes, as declared or learnt by the last one; 0 for none.
         holder: The pass, as its lease names it.
         polled_s: Its last poll as the store has it: another agent may have worked since.
         store: Identity of the store.
@@ -47,6 +48,7 @@ class PassMemory:
     """
 
     begun_s: tuple[int, ...] = ()
+    every_s: int = 0
     holder: str = ""
     polled_s: int = MISSING
     store: str = ""
@@ -114,8 +116,8 @@ def recent_passes(path: Path, now_s: float) -> RecentPasses | None:
     Args:
         path: The file of the memory.
     """
-    begun_s = PassMemory.read(path).begun_s
-    every_s = interval_s(begun_s)
+    memory = PassMemory.read(path)
+    begun_s, every_s = memory.begun_s, memory.every_s or interval_s(memory.begun_s)
     if not begun_s or now_s - begun_s[-1] > 2 * every_s + MINUTE_S:
         return None
     return RecentPasses(begun_s[-1], every_s)

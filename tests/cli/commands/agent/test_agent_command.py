@@ -71,6 +71,8 @@ def test_passes_count_as_an_agent_while_they_come(
     assert "no agent runs" not in capsys.readouterr().err
     monkeypatch.setattr(cluster, "clock", lambda: NOW_S + 400)
     assert main(["agent", "status"]) == 1
+    PassMemory(begun_s=(NOW_S - 900,), every_s=1800).write(cluster.home().pass_memory)
+    assert main(["agent", "status"]) == 0, "the declared interval"
 
 
 def test_an_entry_that_slurm_has_disabled_is_reported(
