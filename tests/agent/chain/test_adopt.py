@@ -157,6 +157,13 @@ def test_the_output_of_later_jobs_is_that_of_the_command_line(tmp_path: Path, li
     assert all(map(str.__contains__, found.warnings, warned))
 
 
+def test_without_a_command_line_the_output_of_later_jobs_is_that_of_the_queue(tmp_path: Path) -> None:
+    script = b"#!/bin/bash\n#SBATCH -o train-%j.out -e slurm-%j.out\na.out\n"
+    found = described(Sources(processes=[shell_with()], script=script), tmp_path)
+    assert found.request.given["output"] == f"{tmp_path}/slurm-%j.out"
+    assert found.request.given["error"] == "slurm-%j.out"
+
+
 def test_the_patterns_of_the_job_and_of_the_caller_exclude_variables(tmp_path: Path) -> None:
     sources = Sources(processes=[shell_with(HF_TOKEN="x", AWS_KEY="y", MIRAGE_KEEP_OUT="AWS_*")])
     found = described(sources, tmp_path, MIRAGE_KEEP_OUT="*TOKEN*")

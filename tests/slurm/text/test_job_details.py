@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mirage.errors import ConfigurationError
 from mirage.slurm.sbatch_options import Chosen
-from mirage.slurm.text.job_details import differing, options_of_line, options_shown, read_job_details
+from mirage.slurm.text.job_details import differing, options_of_line, options_shown, other_files, read_job_details
 
 JOB = """JobId=3 JobName=name with Spaces=2
    UserId=ada(1000) GroupId=ada(1000) MCS_label=N/A
@@ -92,6 +94,26 @@ def test_the_options_that_would_request_these_resources() -> None:
 )
 def test_only_what_the_script_does_not_request_is_added(shown: Chosen, base: Chosen, left: Chosen) -> None:
     assert differing(shown, base) == left
+
+
+@pytest.mark.parametrize(
+    ("out", "error", "base", "left"),
+    [
+        ("/home/ada/job.sh-41.out", "/home/ada/job.sh-41.out", {"output": "%x-%j.out"}, {}),
+        ("/home/ada/ada-0041.out", "/var/log/41", {"output": "./%u-%4j.out", "error": "/var/log/%A"}, {}),
+        ("/home/ada/n1-41.out", "/home/ada/100%.out", {"output": "%N-%j.out", "error": "100%%.out"}, {}),
+        ("/home/ada/ad2.out", "/home/ada/ad2.out", {"output": "%x-%j.out"}, {"output": "/home/ada/ad2.out"}),
+        ("/home/ada/job.sh-41.out", "/tmp/e-41", {"error": "%x"}, {"error": "/tmp/e-%j"}),
+        ("/home/ada/slurm-41.out", "/dev/null", {"output": "log"}, {"output": "/home/ada/slurm-%j.out"}),
+        ("/home/ada/1", "/home/ada/1", {"output": "1", "input": "data"}, {"input": "/dev/null"}),
+    ],
+)
+def test_a_file_of_the_queue_counts_where_no_pattern_of_the_script_names_it(
+    out: str, error: str, base: Chosen, left: Chosen
+) -> None:
+    job = read_job_details(PLAIN)
+    job = replace(job, row={**job.row, "StdOut": out, "StdErr": error})
+    assert other_files(job, base) == left
 
 
 def test_a_command_line_counts_only_if_it_names_the_script_of_the_job() -> None:

@@ -22,7 +22,7 @@ from mirage.slurm.job_reader import JobProcess, JobReader, StoredSubmission, bat
 from mirage.slurm.records import QueuedJob
 from mirage.slurm.sbatch_options import Chosen, from_environment
 from mirage.slurm.text.batch_script import directives
-from mirage.slurm.text.job_details import NOT_SHOWN, JobDetails, differing, options_of_line, options_shown
+from mirage.slurm.text.job_details import NOT_SHOWN, JobDetails, differing, options_of_line, options_shown, other_files
 
 ACCOUNTING, OWN_STEP, HERE = "accounting", "job", "here"
 """Sources of the environment: what accounting stores, the job's own processes, and this shell."""
@@ -261,7 +261,7 @@ def _options(
         shown.pop("ntasks", None)
     if raw.get("SLURM_EXPORT_ENV") and "export" not in base:
         shown["export"] = raw["SLURM_EXPORT_ENV"]
-    chosen = {**(line or {}), **differing(shown, base)}
+    chosen = {**(other_files(job, base) if line is None else line), **differing(shown, base)}
     if "chdir" in base:
         chosen["chdir"] = job.directory
     return chosen, line is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from mirage.duration import parse_limit_s
 from mirage.errors import ConfigurationError
@@ -20,6 +21,7 @@ NOT_SHOWN = ("signal", "open-mode", "propagate", "gpu-bind", "kill-on-invalid-de
 """Options of sbatch that change a job, and that ``scontrol show job`` does not show."""
 
 _LINES = ("Command", "SubmitLine", "WorkDir", "Comment", "StdErr", "StdIn", "StdOut")
+_STREAMS = {"output": "StdOut", "error": "StdErr", "input": "StdIn"}
 _NAME = re.compile(r"^JobId=\S+ (?:(?:Array|HetJob)\w+=\S+ )*JobName=(.*)$")
 _OF_NO_LINK = ("array", "begin", "deadline", "dependency", "help", "parsable", "quiet", "test-only", "verbose", "wait",
                "wrap")  # fmt: skip
@@ -139,17 +141,37 @@ def _of_tres(option: str, text: str) -> Chosen:
 
 
 def _files(job: JobDetails) -> Chosen:
-    """The files of standard streams that are no defaults; the job's number is ``%j``."""
-    number, shown = str(job.number), {}
-    out, error, read = (job.row.get(name, "") for name in ("StdOut", "StdErr", "StdIn"))
-    general = re.compile(rf"(?<!\d){number}(?!\d)")
-    if out not in ("", f"{job.directory}/slurm-{number}.out"):
-        shown["output"] = general.sub("%j", out)
-    if error not in ("", out):
-        shown["error"] = general.sub("%j", error)
-    if read not in ("", "/dev/null"):
-        shown["input"] = read
-    return dict(shown)
+    """The files of standard streams that are no defaults."""
+    default = {
+        "output": f"{job.directory}/slurm-{job.number}.out",
+        "error": job.row.get("StdOut"),
+        "input": "/dev/null",
+    }
+    return {option: _general(job, option) for option, field in _STREAMS.items()
+            if job.row.get(field, default[option]) != default[option]}  # fmt: skip
+
+
+def _general(job: JobDetails, option: str) -> str:
+    """The file of a standard stream; the job's number in an output is ``%j``."""
+    file = job.row[_STREAMS[option]]
+    return file if option == "input" else re.sub(rf"(?<!\d){job.number}(?!\d)", "%j", file)
+
+
+def other_files(job: JobDetails, given: Chosen) -> Chosen:
+    """The files of standard streams, where the given options name others.
+
+    Of a pattern, the job's number, name and user are known; its other fields may have any value.
+    """
+    number = f"0*{job.number}"
+    known = {"%": "%", "A": number, "j": number, "u": re.escape(job.user), "x": re.escape(job.name)}
+    others: Chosen = {}
+    for option, field in _STREAMS.items():
+        pattern = Path(given.get(option) or "")
+        name = re.sub(r"%\d*([%A-Za-z])", lambda match: known.get(match[1], ".*"), re.escape(str(pattern)))
+        where = "" if pattern.is_absolute() else re.escape(f"{job.directory}/")
+        if given.get(option) and field in job.row and not re.fullmatch(where + name, str(Path(job.row[field]))):
+            others[option] = _general(job, option)
+    return others
 
 
 def options_of_line(submit_line: str, job: JobDetails) -> Chosen | None:
@@ -181,7 +203,7 @@ def differing(shown: Chosen, base: Chosen) -> Chosen:
 
 def _is_given(name: str, value: str | None, base: Chosen) -> bool:
     if name in ("output", "error", "input") and name in base:
-        return True  # a pattern, of which Slurm shows the name of the file
+        return True  # a pattern, of which Slurm shows the name of the file: see ``other_files``
     family = next((members for members in _FAMILIES if name in members), (name,))
     given = next((member for member in family if member in base), "")
     if not given:
