@@ -215,15 +215,15 @@ def test_a_folder_that_the_user_may_not_enter_is_named(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"output": "logs/run.log"}, "--output logs/run.log: there is no folder logs in {}, and .*; mkdir -p {}/logs$"),
-        ({"output": "out", "error": "a b/e"}, "--error a b/e: there is no folder a b in {}, .*; mkdir -p '{}/a b'$"),
-        ({"output": "logs/%x/%j.log"}, "there is no folder logs in {},"),
-        ({"output": "made/run.log", "chdir": "made"}, "there is no folder made in {}/made,"),
+        ({"output": "logs/run.log"}, "--output logs/run.log: there is no folder {}/logs, which .*; mkdir -p {}/logs$"),
+        ({"output": "out", "error": "a b/e"}, "--error a b/e: there is no folder {}/a b, .*; mkdir -p '{}/a b'$"),
+        ({"output": "logs/%x/%j.log"}, "there is no folder {}/logs,"),
+        ({"output": "made/run.log", "chdir": "made"}, "there is no folder {}/made/made,"),
+        ({"output": "made"}, "--output made: {}/made is a folder, and each job would fail at once; name a file in it$"),
+        ({"output": "run.log", "error": "."}, "--error .: {} is a folder"),
     ],
 )
-def test_an_output_in_a_folder_that_is_not_there_is_refused(
-    tmp_path: Path, given: dict[str, str | None], message: str
-) -> None:
+def test_an_output_that_no_job_can_open_is_refused(tmp_path: Path, given: dict[str, str | None], message: str) -> None:
     (tmp_path / "made").mkdir()
     with pytest.raises(ConfigurationError, match=message.replace("{}", str(tmp_path))):
         check_output_folders(given, tmp_path)
@@ -241,5 +241,17 @@ def test_an_output_that_may_be_opened_is_accepted(tmp_path: Path, given: dict[st
 
 def test_an_output_in_a_folder_that_only_compute_nodes_may_have_is_a_warning(tmp_path: Path) -> None:
     (warning,) = check_output_folders({"output": "/local/ada/%j.log"}, tmp_path)
-    assert warning.startswith("warning: --output /local/ada/%j.log: there is no folder /local/ada here; if compute")
-    assert warning.endswith(": mkdir -p /local/ada")
+    assert warning.startswith("warning: --output /local/ada/%j.log: there is no folder /local/ada, which Slurm does")
+    assert warning.endswith("; if it is so on compute nodes too, each job fails at once: mkdir -p /local/ada")
+
+
+def test_an_output_that_the_user_may_not_write_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.log").write_text("")
+    monkeypatch.setattr(os, "access", lambda path, mode: path == tmp_path / "mine.log")  # for a user who is not root
+    given: dict[str, str | None]
+    for given, file in (({}, "slurm-%j.out"), ({"output": "mine.log", "error": "%x.err"}, "%x.err")):
+        with pytest.raises(ConfigurationError, match=f" {file}: you may not write {tmp_path}, and each job would fail"):
+            check_output_folders(given, tmp_path)
+    assert check_output_folders({"output": "mine.log"}, tmp_path) == ()
+    (warning,) = check_output_folders({"output": f"{tmp_path}/run.log"}, tmp_path)
+    assert f"you may not write {tmp_path}; if it is so on compute nodes too" in warning

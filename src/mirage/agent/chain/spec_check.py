@@ -285,28 +285,42 @@ def _check_directory(given: Chosen, directory: Path) -> None:
 
 
 def check_output_folders(given: Chosen, directory: Path) -> tuple[str, ...]:
-    """Refuse an output file in a folder that is not there.
+    """Refuse an output file that no job can open: each job would fail at once.
 
-    Slurm makes no folder, so each job would fail at once. From a name with a pattern on, nothing is checked.
+    From a name with a pattern on, nothing is checked.
 
     Returns:
-        Warnings: an absolute path may be on the compute nodes only.
+        Warnings: an absolute path may be another one on the compute nodes.
 
     Raises:
-        ConfigurationError: There is no such folder in the working directory.
+        ConfigurationError: It cannot be opened in the working directory.
     """
     where, warnings = directory / (given.get("chdir") or ""), []
-    for option in ("output", "error"):
-        parents = Path((given.get(option) or "").replace("\\", "")).parent.parts
-        folder = Path(*takewhile(lambda part: "%" not in part, parents))
-        if not where.is_dir() or (where / folder).is_dir():
-            continue
-        problem = f"--{option} {given[option]}: there is no folder {folder}"
-        remedy = f"mkdir -p {shlex.quote(str(where / folder))}"
-        if not folder.is_absolute():
-            raise ConfigurationError(f"{problem} in {where}, and Slurm does not make it; {remedy}")
-        warnings.append(f"warning: {problem} here; if compute nodes lack it too, each job fails at once: {remedy}")
+    for option, default in (("output", "slurm-%j.out"), ("error", "")):
+        file = given.get(option) or default
+        problem, remedy = _output_problem(where, Path(file.replace("\\", ""))) if file and where.is_dir() else ("", "")
+        if problem and not file.startswith("/"):
+            raise ConfigurationError(f"--{option} {file}: {problem}, and each job would fail at once; {remedy}")
+        if problem:
+            warnings.append(
+                f"warning: --{option} {file}: {problem}; if it is so on compute nodes too, each job fails at once: "
+                f"{remedy}"
+            )
     return tuple(warnings)
+
+
+def _output_problem(where: Path, file: Path) -> tuple[str, str]:
+    """The reason why a job cannot open its output, and the remedy; empty for none."""
+    parents = file.parent.parts
+    folder = where.joinpath(*takewhile(lambda part: "%" not in part, parents))
+    if not folder.is_dir():
+        return f"there is no folder {folder}, which Slurm does not make", f"mkdir -p {shlex.quote(str(folder))}"
+    if (where / file).is_dir():
+        return f"{where / file} is a folder", "name a file in it"
+    place = where / file if (where / file).exists() else folder
+    if "%" not in str(file.parent) and not os.access(place, os.W_OK):
+        return f"you may not write {place}", "name a file that you may write with -o or -e"
+    return "", ""
 
 
 def _check_times(spec: ChainSpec, limit: int, lasts: str) -> None:

@@ -472,7 +472,7 @@ def test_an_output_in_a_missing_folder_submits_nothing(terminal: Terminal) -> No
     assert terminal.type("submit", "--no-agent", "logs.sh", status=1) == ""
     assert f"mkdir -p {terminal.folder}/logs" in terminal.stderr
     terminal.type("submit", "--no-agent", "-o", "/local/run.log", "logs.sh")
-    assert "warning: --output /local/run.log: there is no folder /local here" in terminal.stderr
+    assert "warning: --output /local/run.log: there is no folder /local, which Slurm does not make" in terminal.stderr
 
 
 def test_a_dry_run_is_refused_by_the_rules_of_the_site(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
