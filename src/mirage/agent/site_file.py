@@ -257,6 +257,8 @@ def _text(value: object) -> str:
 def _names(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(name, str) and _NAME.fullmatch(name) for name in value):
         raise TypeError('it is a list of names, one a text: ["debug", "short"]')
+    if any("*" in name for name in value):
+        raise ValueError("no name has a *, with which sinfo marks the default partition; write each name in full")
     return tuple(value)
 
 
