@@ -271,11 +271,14 @@ def test_a_file_that_cannot_be_written_is_reported_and_nothing_is_left(tmp_path:
 
 
 def test_a_device_is_neither_read_nor_replaced(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
+    pipe, link, sink = tmp_path / "pipe", tmp_path / "stdout", tmp_path / "null"
     os.mkfifo(pipe)
-    with pytest.raises(ConfigurationError, match="pipe: it is a device or a pipe; name a file"):
-        write_if_changed(pipe, "x")
-    assert pipe.is_fifo()
+    link.symlink_to(pipe)
+    sink.symlink_to("/dev/null")
+    for path in (pipe, link, sink):
+        with pytest.raises(ConfigurationError, match=f"{path}: it is a device or a pipe; name a file"):
+            write_if_changed(path, "x")
+    assert (pipe.is_fifo(), link.readlink(), sink.readlink()) == (True, pipe, Path("/dev/null"))
     home = Home(tmp_path, "sqlite://")
     with pytest.raises(ConfigurationError, match="pipe: it is a device or a pipe; name a file"):
         install_endpoint(home, Endpoint("serve", "nginx", Port(80), pipe))
