@@ -75,8 +75,26 @@ def test_a_folder_that_belongs_to_another_user_is_refused(tmp_path: Path, monkey
         another = pwd.getpwuid(tmp_path.stat().st_uid)
     with pytest.raises(ConfigurationError, match=f"{tmp_path} belongs to {another.pw_name}, and so do the jobs"):
         Home.of({"MIRAGE_HOME": str(tmp_path)})
+    with monkeypatch.context() as closed:
+        closed.setattr(os, "access", lambda path, mode: False)
+        with pytest.raises(ConfigurationError, match=f"belongs to {another.pw_name}, and so do the jobs"):
+            Home.of({"MIRAGE_HOME": str(tmp_path)})
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid)
     assert Home.of({"MIRAGE_HOME": str(tmp_path)}).folder == tmp_path
+
+
+def test_root_makes_no_folder_in_one_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid():
+        pytest.skip("the folder of another user needs root")
+    another = pwd.getpwuid(1)
+    os.chown(tmp_path, another.pw_uid, -1)
+    with pytest.raises(
+        ConfigurationError, match=f"{tmp_path}/a/.mirage would be in {tmp_path}, which belongs to {another.pw_name}; "
+    ):
+        Home.of({"HOME": f"{tmp_path}/a"})
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(os, "geteuid", lambda: 2**31)  # a member of a group whose folder this is
+    assert Home.of({"HOME": f"{tmp_path}/a"}).folder.is_dir()
 
 
 def test_a_folder_that_is_closed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,7 +180,8 @@ def folder_of(environment: Mapping[str, str]) -> Path:
     """The folder from the environment, which may not exist.
 
     Raises:
-        ConfigurationError: Its path is relative, as with a quoted ``~``, or it is closed to this user, or another's.
+        ConfigurationError: Its path is relative, as with a quoted ``~``, or it is closed to this user, or another's;
+            or root would make it in a folder of another user.
     """
     name = "MIRAGE_HOME" if environment.get("MIRAGE_HOME") else "HOME"
     named = environment.get(name, "")
@@ -190,14 +191,21 @@ def folder_of(environment: Mapping[str, str]) -> Path:
             "absolute path, or ~/FOLDER without quotes"
         )
     folder = Path(named) if name == "MIRAGE_HOME" else Path(named or "~").expanduser() / ".mirage"
-    if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK):
-        raise ConfigurationError(
-            f"the folder {folder} is closed to this user; name a folder of your own with MIRAGE_HOME"
-        )
-    if os.path.isdir(folder) and (owner := _other_user(folder.stat().st_uid)):
+    there = next(one for one in (folder, *folder.parents) if os.path.exists(one))
+    owner = _other_user(there.stat().st_uid)
+    if owner and there == folder:
         raise ConfigurationError(
             f"the folder {folder} belongs to {owner}, and so do the jobs of its chains; run this as {owner}, or name a "
             "folder of your own with MIRAGE_HOME"
+        )
+    if owner and os.geteuid() == 0:  # another user may share a folder with this one, but none with root
+        raise ConfigurationError(
+            f"the folder {folder} would be in {there}, which belongs to {owner}; run this as {owner}, or name a folder "
+            "of your own with MIRAGE_HOME"
+        )
+    if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK):
+        raise ConfigurationError(
+            f"the folder {folder} is closed to this user; name a folder of your own with MIRAGE_HOME"
         )
     return folder
 
