@@ -84,6 +84,21 @@ def test_a_line_after_the_first_command_is_reported(script: str, late: list[int]
     assert all(line.endswith(": sbatch ignores it after the first command; move it up") for line in found)
 
 
+@pytest.mark.parametrize(
+    "line", ["# SBATCH -t 10", "#sbatch -N 3", "#Sbatch\t--qos=x", " #SBATCH -t 10", "#  SBATCH -t 1"]
+)
+def test_a_line_in_another_spelling_is_reported(line: str) -> None:
+    (found,) = ignored(f"#!/bin/sh\n{line}\n#SBATCH -J x\ntrue\n{line}\n".encode())
+    assert found.startswith("line 2 of the script, ")
+    assert found.endswith(": sbatch reads a line only if it begins with #SBATCH; write it so, or with ##SBATCH if it "
+                          "is a comment")  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ["##SBATCH -t 10", "## SBATCH -t 5", "# sbatch -N 2 job.sh", "# SBATCH lines"])
+def test_a_comment_is_not_reported(line: str) -> None:
+    assert ignored(f"#!/bin/sh\n{line}\ntrue\n".encode()) == ()
+
+
 def test_only_lines_that_begin_with_it_count() -> None:
     script = (
         b"#!/bin/sh\n #SBATCH --nodes=2\n##SBATCH -N3\n\t\n#SBATCH -t 3\n  # remark\n#SBATCH -J x\n :\n#SBATCH -J y\n"

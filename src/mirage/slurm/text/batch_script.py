@@ -22,6 +22,9 @@ MAGIC = ("#SBATCH", "#SLURM")
 HET_JOB = ("hetjob", "packjob")
 """Words that separate the components of a heterogeneous job."""
 
+_MISSPELT = re.compile(r"(?!#SBATCH)\s*(#\s*SBATCH|(?i:#sbatch))\s+-")
+"""Not ``# sbatch -N 2 job.sh``, which is a remark on how to submit the script."""
+
 _SPACE = " \t\n\v\f\r"
 
 
@@ -77,11 +80,11 @@ def ignored(script: bytes) -> tuple[str, ...]:
         else:
             continue
         found.append(f"{_place(line)}: {why}")
-    return (*found, *_too_late(script))
+    return (*found, *_not_read(script))
 
 
-def _too_late(script: bytes) -> Iterator[str]:
-    """Warnings about ``#SBATCH`` lines after the first command.
+def _not_read(script: bytes) -> Iterator[str]:
+    """Warnings about ``#SBATCH`` lines in another spelling, or after the first command.
 
     Lines of a here-document may belong to another script.
     """
@@ -90,6 +93,9 @@ def _too_late(script: bytes) -> Iterator[str]:
         text = os.fsdecode(line)
         if begun and re.match(r"#SBATCH\s+-", text):
             yield f"{_place(Directive(number, text, ()))}: sbatch ignores it after the first command; move it up"
+        if not begun and _MISSPELT.match(text):
+            why = "sbatch reads a line only if it begins with #SBATCH; write it so, or with ##SBATCH if it is a comment"
+            yield f"{_place(Directive(number, text, ()))}: {why}"
         if (plain := text.strip(_SPACE)) and not plain.startswith("#"):
             begun = True
             if "<<" in plain:
