@@ -92,10 +92,11 @@ def test_a_job_that_the_queue_does_not_show_writes_its_word_and_touches_no_other
     assert inside.calls == [("update", 102, {"Comment": f"{OURS} done"})]
 
 
-@pytest.mark.parametrize("value", ["", "102_3"])
+@pytest.mark.parametrize(("tag", "value"), [(OURS, ""), (OURS, "102_3"), ("", "102_3")])
 def test_a_job_without_slurms_variables_is_named(
-    type_: Type, inside: Any, monkeypatch: pytest.MonkeyPatch, value: str
+    type_: Type, inside: Any, monkeypatch: pytest.MonkeyPatch, tag: str, value: str
 ) -> None:
+    monkeypatch.setenv("MIRAGE_TAG", tag)
     monkeypatch.setenv("SLURM_JOB_ID", value)
     assert f"SLURM_JOB_ID is '{value}', no number of a job: run" in type_("link", "ready", status=1)[1]
     assert inside.calls == []

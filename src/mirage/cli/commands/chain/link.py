@@ -300,7 +300,7 @@ def _own() -> tuple[QueuedJob | None, Tag]:
     from mirage.agent.chain.tag import parse_tag, tag_of_this_job
 
     inherited, job = parse_tag(os.environ.get("MIRAGE_TAG", "")), os.environ.get("SLURM_JOB_ID", "")
-    if inherited is not None and not job.isdecimal():
+    if (job or inherited is not None) and not job.isdecimal():
         raise ConfigurationError(
             f"SLURM_JOB_ID is {shown(job)}, no number of a job: run this in the job, with the variables of Slurm"
         )
