@@ -158,6 +158,7 @@ def test_a_link_without_a_limit_has_no_time_left_to_show(type_: Type, store: Sql
         ("train-", "unknown chain 'train-'. Did you mean 'train'? Known: serve, train, train-old."),
         ("sevre", "unknown chain 'sevre'. Did you mean 'serve'? Known: serve, train, train-old."),
         ("", "unknown chain ''. Known: serve, train, train-old."),
+        ("102", "unknown chain '102': this is a job of chain serve; give that name"),
     ],
 )
 @pytest.mark.parametrize("command", ["show", "log", "explain", "report", "pause", "resume", "stop"])

@@ -35,13 +35,17 @@ def find(store: Store, name: str) -> Chain:
 
     Raises:
         UnknownName: No chain has it, or the name is empty, as from an unset variable.
-        ConfigurationError: It is the name of a chain without an agent.
+        ConfigurationError: It is the name of a chain without an agent, or the number of a job of a chain.
     """
     try:
         return store.chain(name)
     except UnknownName:
         from mirage.agent.paths import LINK_SCRIPT
 
+        for chain in store.chains():
+            if name in [str(link.job) for link in store.links(chain.id)]:
+                why = f"unknown chain {shown(name)}: this is a job of chain {chain.name}; give that name"
+                raise ConfigurationError(why) from None
         folder = cluster.home().agentless_folder(name)
         if not (folder / LINK_SCRIPT).is_file():
             raise
