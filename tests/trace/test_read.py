@@ -109,8 +109,9 @@ def test_an_archive_is_named(tmp_path):
 def test_a_spreadsheet_is_named(tmp_path, member):
     with zipfile.ZipFile(tmp_path / "jobs.xlsx", "w") as archive:
         archive.writestr(member, "<Types/>")
-    with pytest.raises(TraceError, match="it is a spreadsheet; save it as CSV"):
-        read_trace(tmp_path / "jobs.xlsx")
+    for request in ({}, {"format": "csv"}, {"columns": "submit_s=submit"}):
+        with pytest.raises(TraceError, match="it is a spreadsheet; save it as CSV"):
+            read_trace(tmp_path / "jobs.xlsx", **request)
 
 
 @pytest.mark.parametrize("content", [b"JobID|State\r1|COMPLETED\r", b"job_id,submit_s\r1,5\r"])

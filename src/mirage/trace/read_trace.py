@@ -238,6 +238,8 @@ def read_trace(
     if named is not None and data.startswith(b"PAR1"):
         raise ConfigurationError(f"{tally.path} is Parquet, and columns are mapped in a csv only; save it as CSV")
     format = "csv" if named is not None else format
+    if format == "csv":
+        _refuse_archive(data, tally.path)
     is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or data[1:4:2] == b"\0\0"
     if is_utf16 and format in (None, "csv"):  # another package's format may be binary
         raise UnknownFormat(f"{tally.path}:1: it is text in UTF-16; save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE")
@@ -316,6 +318,8 @@ def _hint(lines: Sequence[str], cells: Sequence[str]) -> str:
         return "if sacct wrote it, name the delimiter that was used (--delimiter)"
     if any(_SACCT_HEADER.search(line) for line in lines[1:]):  # sorted
         return "the names of its fields (JobID) are not in the first line; move them there"
+    if lines and "job_id" in re.split("[;\t]", lines[0]):
+        return "a job table has commas between its cells; save it with commas, or map its columns (--columns)"
     if len(cells) > 1:
         return "if sacct wrote it, it needs the field JobID; if it has no header, list its fields with --fields"
     return "name one, make the file with sacct -P or sacct --json, or map the columns of a CSV (--columns)"

@@ -182,6 +182,10 @@ def test_fields_without_a_job_s_number(tmp_path: Path) -> None:
         ),
         ("JobID;State\n1;FAILED\n", "if sacct wrote it, name the delimiter that was used (--delimiter)"),
         ("JobID\tState\n1\tFAILED\n", "if sacct wrote it, name the delimiter that was used (--delimiter)"),
+        (
+            "job_id;submit_s\n1;2\n",
+            "a job table has commas between its cells; save it with commas, or map its columns (--columns)",
+        ),
         ("1|ann\n2|bob\nJobID|User\n", "the names of its fields (JobID) are not in the first line; move them there"),
         (
             "User|State\nann|FAILED\n",
