@@ -81,11 +81,21 @@ def drop_if_gone(store: Store) -> str | None:
     return held[0]
 
 
+def is_suspended(pid: int) -> bool:
+    """Whether a process of this host is stopped by a signal, such as that of Ctrl-Z."""
+    return _stat_fields(pid)[:1] in (["T"], ["t"])
+
+
 def _start_ticks(pid: int) -> str:
-    """The start of a process in clock ticks since boot (proc(5)); empty where there is none."""
+    """The start of a process in clock ticks since boot; empty where there is none."""
+    fields = _stat_fields(pid)
+    return "" if not fields or fields[0] in "ZX" else fields[19]
+
+
+def _stat_fields(pid: int) -> list[str]:
+    """The facts about a process from its state on (proc(5)); empty where there is none."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
-        return ""
-    fields = stat.rpartition(")")[2].split()
-    return "" if fields[0] in "ZX" else fields[19]
+        return []
+    return stat.rpartition(")")[2].split()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -103,6 +104,21 @@ def test_where_one_runs_on_another_host(store: SqlStore, tmp_path: Path, capsys:
     assert capsys.readouterr() == ("", "an agent runs already on login7, process 4242\n")
     assert main(["agent", "stop"]) == 1
     assert capsys.readouterr() == ("", "mirage: error: the agent runs on login7 (process 4242); stop it there\n")
+
+
+def test_an_agent_that_is_suspended_is_reported(store: SqlStore, capsys: pytest.CaptureFixture[str]) -> None:
+    with subprocess.Popen(["sleep", "617"]) as agent:
+        try:
+            store.take_lease(holder_name(agent.pid), NOW_S - 10, 60)
+            assert main(["agent", "status"]) == 0
+            assert "suspended" not in capsys.readouterr().out
+            agent.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, agent.pid, os.WSTOPPED | os.WNOWAIT)
+            assert main(["agent", "status"]) == 0
+        finally:
+            agent.kill()
+    words = f"the process is suspended, and does nothing: kill -CONT {agent.pid} continues it"
+    assert capsys.readouterr().out.splitlines()[1:] == [words]
 
 
 def test_an_agent_that_cannot_renew_its_lease_shows_its_outage(
