@@ -19,6 +19,7 @@ from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
 from mirage.slurm.records import Submission
 from mirage.slurm.sbatch_options import parse_sbatch
+from tests.support.read_only import as_other_user
 
 
 def read(tmp_path: Path, words: str = "job.sh", script: bytes = b"#!/bin/sh\n", **environment: str) -> Request:
@@ -221,6 +222,7 @@ def test_a_folder_that_the_user_may_not_enter_is_named(tmp_path: Path, monkeypat
         ({"output": "made/run.log", "chdir": "made"}, "there is no folder {}/made/made,"),
         ({"output": "made"}, "--output made: {}/made is a folder, and each job would fail at once; name a file in it$"),
         ({"output": "run.log", "error": "."}, "--error .: {} is a folder"),
+        ({"output": "logs/"}, "--output logs/: {}/logs is a folder"),
     ],
 )
 def test_an_output_that_no_job_can_open_is_refused(tmp_path: Path, given: dict[str, str | None], message: str) -> None:
@@ -243,6 +245,13 @@ def test_an_output_in_a_folder_that_only_compute_nodes_may_have_is_a_warning(tmp
     (warning,) = check_output_folders({"output": "/local/ada/%j.log"}, tmp_path)
     assert warning.startswith("warning: --output /local/ada/%j.log: there is no folder /local/ada, which Slurm does")
     assert warning.endswith("; if it is so on compute nodes too, each job fails at once: mkdir -p /local/ada")
+
+
+def test_an_output_in_a_closed_folder_is_a_warning(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    with as_other_user():
+        (warning,) = check_output_folders({"output": f"{tmp_path}/logs/%j.log"}, Path("/"))
+    assert f"there is no folder {tmp_path}/logs, which Slurm does not make; if it is so" in warning
 
 
 def test_an_output_that_the_user_may_not_write_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

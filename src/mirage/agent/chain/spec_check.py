@@ -298,7 +298,7 @@ def check_output_folders(given: Chosen, directory: Path) -> tuple[str, ...]:
     where, warnings = directory / (given.get("chdir") or ""), []
     for option, default in (("output", "slurm-%j.out"), ("error", "")):
         file = given.get(option) or default
-        problem, remedy = _output_problem(where, Path(file.replace("\\", ""))) if file and where.is_dir() else ("", "")
+        problem, remedy = _output_problem(where, file.replace("\\", "")) if file and where.is_dir() else ("", "")
         if problem and not file.startswith("/"):
             raise ConfigurationError(f"--{option} {file}: {problem}, and each job would fail at once; {remedy}")
         if problem:
@@ -309,17 +309,17 @@ def check_output_folders(given: Chosen, directory: Path) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _output_problem(where: Path, file: Path) -> tuple[str, str]:
+def _output_problem(where: Path, file: str) -> tuple[str, str]:
     """The reason why a job cannot open its output, and the remedy; empty for none."""
-    parents = file.parent.parts
+    place, parents = where / file, Path(file).parent.parts
     folder = where.joinpath(*takewhile(lambda part: "%" not in part, parents))
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # unlike Path.is_dir, also answers in a folder that is closed
         return f"there is no folder {folder}, which Slurm does not make", f"mkdir -p {shlex.quote(str(folder))}"
-    if (where / file).is_dir():
-        return f"{where / file} is a folder", "name a file in it"
-    place = where / file if (where / file).exists() else folder
-    if "%" not in str(file.parent) and not os.access(place, os.W_OK):
-        return f"you may not write {place}", "name a file that you may write with -o or -e"
+    if file.endswith("/") or os.path.isdir(place):
+        return f"{place} is a folder", "name a file in it"
+    there = place if os.path.exists(place) else folder
+    if not any("%" in part for part in parents) and not os.access(there, os.W_OK):
+        return f"you may not write {there}", "name a file that you may write with -o or -e"
     return "", ""
 
 
