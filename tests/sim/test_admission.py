@@ -232,6 +232,13 @@ def test_approach_lets_everything_earlier_happen_though_a_watched_job_starts() -
     assert sim.view().running.id.tolist() == [1]  # it ends at 130, and that has not happened yet
 
 
+def test_only_a_fork_of_the_same_simulation_is_restored() -> None:
+    one, other = (Simulation(Cluster.pool(nodes), table((0, 10, 20, 1)), "easy") for nodes in (2, 3))
+    one.restore(one.fork().fork())
+    with pytest.raises(ConfigurationError, match="restore takes a fork of the same simulation"):
+        one.restore(other)
+
+
 def test_a_job_due_when_the_clock_was_set_is_not_forgotten() -> None:
     cluster = Cluster.pool(1)
     sim = Simulation(cluster, workload(table((0, 5, 60, 1)), cluster), "easy")

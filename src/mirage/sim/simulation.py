@@ -239,7 +239,13 @@ class Simulation:
         return copy
 
     def restore(self, earlier: Simulation) -> None:
-        """Return to the state of a fork of the same simulation; the fork stays unchanged."""
+        """Return to the state of a fork of the same simulation; the fork stays unchanged.
+
+        Raises:
+            ConfigurationError: It is no such fork.
+        """
+        if earlier.world is not self.world:
+            raise ConfigurationError("restore takes a fork of the same simulation, and this is one of another")
         if len(earlier.state.live) != len(self.state.live):
             self.state = empty_like(earlier.state)
             self.scratch = make_scratch(self.world, len(earlier.state.live), self.spec.scratch_rows)
