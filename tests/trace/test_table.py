@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -24,6 +27,26 @@ def test_numbers_that_are_nan_are_missing() -> None:
     assert (table.nodes.dtype, table.cpus.dtype) == (np.int64, np.int64)
 
 
-def test_one_text_is_no_column_of_names() -> None:
-    with pytest.raises(TypeError, match="a column of names needs one name for each row, got 'bob'"):
-        JobTable.build(["1", "2", "3"], user="bob")
+def test_names_that_are_nan_are_missing() -> None:
+    assert JobTable.build(["1", "2"], user=["bob", np.nan]).user.values() == ["bob", ""]
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ({"user": "bob"}, "column user: a column of names needs one name for each row, got 'bob'"),
+        ({"user": [1, 2]}, "column user: a name must be a text, got 1; give texts, None where one is missing"),
+        ({"nodes": 4}, "column nodes: it needs one value for each row, got 4; give whole numbers"),
+        ({"nodes": [[1], [2]]}, "column nodes: it needs one value for each row"),
+        ({"nodes": [0.5, 1.0]}, "column nodes: 0.5 is no whole number"),
+        ({"nodes": np.array([2**64 - 1, 1], np.uint64)}, "column nodes: 18446744073709551615 is no whole number"),
+        ({"nodes": [np.inf, 1]}, "column nodes: inf is no whole number"),
+        ({"submit_s": [datetime(2023, 3, 9)] * 2}, "column submit_s: .* datetime64 and timedelta64"),
+        ({"state": ["COMPLETED"] * 2}, "column state: invalid literal for int.*'COMPLETED'.*; give whole numbers"),
+        ({"job_id": [None, "2"]}, "column job_id: None is no number of a job; give whole numbers or texts"),
+        ({"job_id": "12"}, "column job_id: it needs one value for each row, got '12'"),
+    ],
+)
+def test_values_of_another_type_are_refused_with_their_column(column: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        JobTable.build(**{"job_id": ["1", "2"], **column})

@@ -32,15 +32,17 @@ class Labels:
 
     @classmethod
     def of(cls, values: Iterable[str | None]) -> Self:
-        """Encode names; ``None`` and the empty string are missing.
+        """Encode names; ``None``, NaN and the empty string are missing.
 
         Raises:
-            TypeError: The values are one text.
+            TypeError: The values are one text, or one is no text.
         """
         if isinstance(values, str):
             raise TypeError(f"a column of names needs one name for each row, got {shown(values)}")
         index: dict[str, int] = {}
-        codes = [index.setdefault(v, len(index)) if v else MISSING for v in values]
+        codes = [index.setdefault(v, len(index)) if v == v and v else MISSING for v in values]  # NaN != NaN
+        if strange := [name for name in index if not isinstance(name, str)]:
+            raise TypeError(f"a name must be a text, got {shown(strange[0])}")
         return cls(np.array(codes, dtype=np.int64), tuple(index))
 
     @classmethod
@@ -102,12 +104,11 @@ class JobTable:
         ``Labels`` or an iterable of names. All columns that are missing are one array, which takes its memory once.
 
         Raises:
-            TypeError: There is no such column, or a column of names is one text.
+            TypeError: There is no such column, or one holds values of another type.
             ValueError: The columns differ in length.
         """
-        n = len(job_id)
-        missing = np.full(n, MISSING, dtype=np.int64)
         filled: dict[str, Any] = {"job_id": _column("job_id", job_id)}
+        missing = np.full(len(filled["job_id"]), MISSING, dtype=np.int64)
         for name in INT_COLUMNS:
             filled[name] = _column(name, columns.pop(name, missing))
         for name in LABEL_COLUMNS:
@@ -195,27 +196,49 @@ class JobTable:
 
 def _integers(values: Any) -> Ints:
     """Returns a column as integers: dates and durations in seconds, NaN as ``MISSING``."""
-    found = np.asarray(values)
+    found = _one_a_row(values)
     if found.dtype.kind == "f":
         found = np.where(np.isnan(found), MISSING, found)
     if found.dtype.kind in "mM":
         unknown = np.isnat(found)
         found = found.astype(f"{found.dtype.kind}8[s]").astype(np.int64)
         found[unknown] = MISSING
-    return np.asarray(found, dtype=np.int64)
+    with np.errstate(invalid="ignore"):
+        whole = found.astype(np.int64, copy=False)
+    if found.dtype.kind in "fuO" and (changed := whole != found).any():
+        raise TypeError(f"{found[changed][0]} is no whole number of 64 bits")
+    return whole
 
 
 def _column(name: str, values: Any) -> Any:
-    if name == "job_id":
-        return _texts(values)
+    try:
+        if name == "job_id":
+            return _texts(values)
+        if name in INT_COLUMNS:
+            return _integers(values)
+        return values if isinstance(values, Labels) else Labels.of(values)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"column {name}: {error}; give {_needed(name)}") from error
+
+
+def _needed(name: str) -> str:
     if name in INT_COLUMNS:
-        return _integers(values)
-    return values if isinstance(values, Labels) else Labels.of(values)
+        return f"whole numbers, {MISSING} where one is missing, or datetime64 and timedelta64"
+    return "whole numbers or texts" if name == "job_id" else "texts, None where one is missing"
+
+
+def _one_a_row(values: Any) -> NDArray[Any]:
+    found = np.asarray(values)
+    if found.ndim != 1:
+        raise TypeError(f"it needs one value for each row, got {shown(values)}")
+    return found
 
 
 def _texts(values: Sequence[str] | Sequence[int] | NDArray[Any]) -> NDArray[np.str_]:
     """Returns numbers or texts as texts, in an array no wider than the longest."""
-    found = np.asarray(values)
+    found = _one_a_row(values)
+    if found.dtype.kind in "fO" and (strange := [one for one in found if not isinstance(one, str | int | np.integer)]):
+        raise TypeError(f"{strange[0]} is no number of a job")
     if not len(found) or not np.issubdtype(found.dtype, np.integer):
         return found.astype(np.str_, copy=False)
     return found.astype(f"<U{max(len(str(found.min())), len(str(found.max())))}")
