@@ -206,6 +206,23 @@ def test_a_schedulers_parameters_of_another_type_are_refused() -> None:
         Forecaster(1, scheduler="slurm")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("changed", [{"futures": 0}, {"futures": -1}, {"futures": 1, "threads": 0}])
+def test_a_forecast_needs_a_future_and_a_thread(changed: dict[str, int]) -> None:
+    with pytest.raises(ConfigurationError, match="a forecast needs a future and a thread, got"):
+        Forecaster(**changed)
+
+
+@pytest.mark.parametrize("delays_s", [[HOUR_S, 0], [-5]])
+def test_delays_ascend_from_0(delays_s: list[int]) -> None:
+    with pytest.raises(ConfigurationError, match="delays must ascend from 0, got"):
+        Forecaster(1).forecast(full_machine(left_s=HOUR_S), np.array(delays_s))
+
+
+def test_a_view_without_a_chain_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"the view has no chain to forecast; use sim\.view\(chain\)"):
+        Forecaster(1).forecast(view(NOW, 2, 2), NOW_ONLY)
+
+
 def test_priorities_and_plans_are_computed_seldom_and_never_more_often_than_by_the_scheduler() -> None:
     usual = SlurmSettings(calc_period_s=300, bf_interval_s=30)
     slow = SlurmSettings(calc_period_s=7200, bf_interval_s=900)

@@ -79,7 +79,7 @@ class Forecaster:
         threads: Number of threads; the starts do not depend on it.
 
     Raises:
-        ConfigurationError: The scheduler's parameters have another type.
+        ConfigurationError: There is no future or no thread, or the scheduler's parameters have another type.
         UnknownName: There is no such discipline.
     """
 
@@ -97,6 +97,8 @@ class Forecaster:
     ) -> None:
         if not isinstance(scheduler, SlurmSettings | None):
             raise ConfigurationError(f"the scheduler's parameters must be SlurmSettings, got {scheduler!r}")
+        if futures < 1 or threads < 1:
+            raise ConfigurationError(f"a forecast needs a future and a thread, got {futures} and {threads}")
         self.futures, self.seed, self.arrivals, self.threads = futures, seed, arrivals, threads
         self.spec = discipline_spec(discipline)
         self.scheduler = scheduler or SlurmSettings()
@@ -117,8 +119,14 @@ class Forecaster:
         return QueueFutures(self, view)
 
     def forecast(self, view: View, delays_s: Ints, beyond_s: int = BEYOND_S) -> StartForecast:
-        """Forecasts when the next link of the view's chain starts, see ``QueueFutures.play``."""
-        assert view.chain is not None
+        """Forecasts when the next link of the view's chain starts, see ``QueueFutures.play``.
+
+        Raises:
+            ConfigurationError: The view has no chain, or as for ``play``.
+            PlanInfeasible: The discipline's plan is infeasible.
+        """
+        if view.chain is None:
+            raise ConfigurationError("the view has no chain to forecast; use sim.view(chain)")
         return self.of(view).play(view.chain, delays_s, view.chain.ends_s + beyond_s)
 
 
@@ -186,7 +194,7 @@ class QueueFutures:
             until_s: When the futures are cut off.
 
         Raises:
-            ConfigurationError: The discipline queries a policy, and a forecast has none.
+            ConfigurationError: The delays do not ascend from 0, or the discipline queries a policy.
             PlanInfeasible: The discipline's plan is infeasible.
         """
         competes = chain.queued is not None and chain.queued.accrues_s != MISSING and not self._is_held(chain)
@@ -225,6 +233,8 @@ class QueueFutures:
     def _played(self, chain: ChainView, waiting: int, delays_s: Ints, until_s: int) -> StartForecast:
         """Returns starts of the next link, or of the job in a slot that is already waiting."""
         delays_s = np.ascontiguousarray(delays_s, dtype=np.int64)
+        if (np.diff(delays_s, prepend=0) < 0).any():
+            raise ConfigurationError(f"delays must ascend from 0, got {delays_s.tolist()}; sort them")
         starts_s = np.zeros((len(self.days), len(delays_s)), dtype=np.int64)
         anchors = np.arange(len(delays_s)) % ANCHORS == 0
         anchors[-1:] = True
