@@ -54,14 +54,26 @@ def test_more_than_the_machine_has_is_refused() -> None:
         predictor().of_any([])
     with pytest.raises(ConfigurationError, match="the job requests 5 nodes, and 4 such nodes of its partition are up"):
         predictor().of_request(JobRequest(5, HOUR_S))
-    with pytest.raises(ConfigurationError, match="0 such nodes"):
+    with pytest.raises(ConfigurationError, match="there is no partition 3; there are 1"):
         predictor().of_request(JobRequest(1, HOUR_S, partition=3))
 
 
-@pytest.mark.parametrize("job", [JobRequest(0, 1), JobRequest(-1, 1), JobRequest(1, 0), JobRequest(1, 1, delay_s=-1)])
+REFUSED = [
+    JobRequest(0, 1), JobRequest(-1, 1), JobRequest(1, 0), JobRequest(1, 1, delay_s=-1), JobRequest(1, 1, user=-5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("job", REFUSED)
 def test_a_job_without_nodes_or_time_is_refused(job: JobRequest) -> None:
-    with pytest.raises(ConfigurationError, match="a job needs a node, a limit of a second and no negative delay, got"):
+    with pytest.raises(ConfigurationError, match="a job needs a node, a limit of a second and no negative"):
         predictor().of_request(job)
+
+
+def test_limits_and_nodes_are_whole_numbers_in_range() -> None:
+    with pytest.raises(ConfigurationError, match="the longest limit is"):
+        predictor().of_request(JobRequest(1, 2**62))
+    with pytest.raises(ConfigurationError, match=r"nodes is 1\.5; give a whole number"):
+        JobRequest(1.5, HOUR_S)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("changed", [{"futures": 0}, {"horizon_s": -1}])

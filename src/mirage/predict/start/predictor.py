@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mirage.array_types import Floats, Ints
+from mirage.duration import UNLIMITED_S
 from mirage.errors import ConfigurationError, quantity
 from mirage.forecast.forecaster import Forecaster, QueueFutures
 from mirage.job_state import MISSING
@@ -15,6 +16,7 @@ from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import ChainView, View
 from mirage.predict.start.quantile_levels import HORIZON_S, LEVELS, forecast_of
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.whole_numbers import make_whole
 
 FUTURES = 64
 
@@ -42,6 +44,9 @@ class JobRequest:
     qos: int = -1
     nice: int = 0
     delay_s: int = 0
+
+    def __post_init__(self) -> None:
+        make_whole(self, *self.__slots__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,7 +125,8 @@ class StartPredictor:
         """The start of a job submitted now.
 
         Raises:
-            ConfigurationError: The nodes that are up could not hold it, or it has no nodes or no time.
+            ConfigurationError: The nodes that are up could not hold it, there is no such partition, or it has no nodes,
+                no time, or a negative delay or user.
         """
         self._check_fits(request)
         if request not in self._played:
@@ -191,8 +197,15 @@ class StartPredictor:
         return request.nodes <= self.most_nodes(request)
 
     def _check_fits(self, request: JobRequest) -> None:
-        if request.nodes < 1 or request.limit_s < 1 or request.delay_s < 0:
-            raise ConfigurationError(f"a job needs a node, a limit of a second and no negative delay, got {request}")
+        if min(request.nodes, request.limit_s) < 1 or min(request.delay_s, request.user) < 0:
+            raise ConfigurationError(
+                f"a job needs a node, a limit of a second and no negative delay or user, got {request}"
+            )
+        if request.limit_s > UNLIMITED_S:
+            raise ConfigurationError(f"the longest limit is {UNLIMITED_S} s (none at all), got {request.limit_s}")
+        partitions = len(self.view.nodes.allowed)
+        if not 0 <= request.partition < partitions:
+            raise ConfigurationError(f"there is no partition {request.partition}; there are {partitions}")
         most = self.most_nodes(request)
         if request.nodes > most:
             each = f" with {quantity(request.gpus, 'GPU')} and {quantity(request.cpus, 'CPU')} each"
