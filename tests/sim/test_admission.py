@@ -172,9 +172,12 @@ def test_a_job_cut_off_with_the_end_of_the_trace_is_not_waited_for() -> None:
         ({"nodes": 0}, "a job needs at least a node, a second and a CPU; got nodes=0"),
         ({"nodes": 1, "gpus": 0, "cpus": 0}, "got nodes=1, limit_s=60, gpus=0, cpus=0"),
         ({"nodes": 1, "limit_s": 0}, "limit_s=0"),
+        ({"nodes": 1, "limit_s": 2**62}, "the longest limit is .* got limit_s=4611686018427387904"),
+        ({"nodes": 1, "run_s": -1}, "a job needs a run time of 0 s or more .* run_s=-1"),
+        ({"nodes": 1, "priority_offset": float("nan")}, "and a finite priority; .* priority_offset=nan"),
     ],
 )
-def test_an_injected_job_is_refused_for_the_same_reasons(wanted: dict[str, int], message: str) -> None:
+def test_an_injected_job_is_refused_for_the_same_reasons(wanted: dict[str, Any], message: str) -> None:
     sim = Simulation(GPUS, workload(table((0, 10, 20, 1), gpus=[1]), GPUS), "easy")
     with pytest.raises(JobRefused, match=message):
         sim.inject(**{"limit_s": 60, **wanted})

@@ -10,12 +10,14 @@ started_s = branch.run_until_started(link)
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from operator import index
 from typing import Any, Self
 
 import numpy as np
 
 from mirage.array_types import Ints
+from mirage.duration import UNLIMITED_S
 from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, quantity
 from mirage.kernel.record_arrays import Records
 from mirage.policy.contract import Policy, plan_of
@@ -334,11 +336,19 @@ class Simulation:
             raise JobRefused(f"there is no user {user}; codes run from 0 to {len(self.state.usage) - 1}")
         if after >= self.next_id:
             raise JobRefused(f"there is no job {after} to wait for; ids run below {self.next_id}")
+        run_s, offset = int(columns["run_s"][0]), float(columns["priority_offset"][0])
+        if run_s < 0 or not isfinite(offset):
+            raise JobRefused(
+                f"a job needs a run time of 0 s or more and a finite priority; got run_s={run_s}, "
+                f"priority_offset={offset}"
+            )
         if self.cluster.counts_memory and not requests_memory:
             job.memory = default_memory(job, self.cluster)
         form = tuple(int(columns[name][0]) for name in _FORM)
         if form not in self._admitted:
             request = job[0]
+            if request.limit_s > UNLIMITED_S:
+                raise JobRefused(f"the longest limit is {UNLIMITED_S} s (none at all); got limit_s={request.limit_s}")
             if min(request.nodes, request.limit_s, request.cpus) < 1 or min(request.gpus, request.memory) < WHOLE_NODE:
                 raise JobRefused(
                     f"a job needs at least a node, a second and a CPU; got nodes={request.nodes}, "
