@@ -265,7 +265,10 @@ def test_cancelling_under_a_discipline_lets_the_next_job_start_at_once() -> None
     [
         (Start(job=2), "job j2 lacks 1 free nodes of its kind"),
         (Start(job=1, nodes=9), "job j1 lacks 7 free nodes"),
-        (Start(job=1, nodes=-1), "job j1: -1 is not a valid value"),
+        (Start(job=1, nodes=-1), r"nodes=-1 in Start\(.*; give more than 0, or None"),
+        (Start(job=1, nodes=0), "nodes=0 in Start"),
+        (Start(job=1, speed=0.0), r"speed=0\.0 in Start"),
+        (Resize(job=0, nodes=3, speed=float("nan")), "speed=nan in Resize"),
         (Start(job=0), "job j0 is not pending"),
         (Start(job=10**6), "no job 1000000 is known"),
         (Resume(job=0), "job j0 is not pending"),

@@ -44,15 +44,15 @@ def _write(action: Action, row: object) -> None:
             fields = {
                 "kind": actions.START,
                 "id": action.job,
-                "nodes": action.nodes or 0,
-                "speed": action.speed or 0.0,
+                "nodes": _given(action, "nodes"),
+                "speed": _given(action, "speed"),
             }
         case Preempt():
             fields = {"kind": actions.PREEMPT, "id": action.job}
             fields |= {"suspend_s": action.suspend_s, "resume_s": action.resume_s}
         case Resize():
             fields = {"kind": actions.RESIZE, "id": action.job, "nodes": action.nodes}
-            fields |= {"speed": action.speed or 0.0, "resume_s": action.pause_s}
+            fields |= {"speed": _given(action, "speed"), "resume_s": action.pause_s}
         case Cancel():
             fields = {"kind": actions.CANCEL, "id": action.job}
         case Lend():
@@ -68,3 +68,13 @@ def _write(action: Action, row: object) -> None:
             )
     for name, value in fields.items():
         setattr(row, name, value)
+
+
+def _given(action: Start | Resize, name: str) -> float:
+    """Returns nodes or speed of an action; 0 if it gives none."""
+    value: float | None = getattr(action, name)
+    if value is None:
+        return 0
+    if not value > 0:
+        raise PlanInfeasible(f"{name}={value} in {action}; give more than 0, or None")
+    return value
