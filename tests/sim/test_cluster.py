@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from mirage.duration import UNLIMITED_S
-from mirage.errors import ClusterError
-from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition
+from mirage.errors import ClusterError, ConfigurationError
+from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition, Reservation
 
 LEFT, RIGHT = NodeGroup("left", 2, 4, 64), NodeGroup("right", 3, 0, 32)
 
@@ -70,6 +71,7 @@ def test_whole_nodes_are_a_bin_a_group_and_shared_ones_a_bin_a_node() -> None:
             {"groups": (LEFT, NodeGroup("bare", 1, 0, 0)), "shared_nodes": True},
             "jobs share nodes, and a node has neither GPUs nor CPUs; correct its CPUs",
         ),
+        ({"qos_factors": {"low": float("nan")}}, "the factor of QOS 'low' is nan; give a finite number"),
         (
             {"changes": (CapacityChange(9, "left", -1), CapacityChange(5, "left", -2))},
             "group 'left' would have -1 nodes from 1970-01-01T00:00:09Z on; changes must leave it 0 or more",
@@ -99,6 +101,21 @@ def test_what_cannot_be_a_cluster_is_named(changed: dict[str, Any], message: str
 def test_nodes_may_all_go_and_come_back_and_pools_may_grow(changes: list[tuple[int, str, int]], shared: bool) -> None:
     made = tuple(CapacityChange(*change) for change in changes)
     assert Cluster((LEFT, RIGHT), changes=made, shared_nodes=shared).changes == made
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Cluster.gpu(4, -1), "a node of group 'gpu' has -1 GPUs and 64 CPUs; give 0 or more of each"),
+        (lambda: NodeGroup("node", 4, cpus=-4), "has 0 GPUs and -4 CPUs"),
+        (lambda: Partition("p", groups="ab"), "partition 'p' needs a tuple of the names of its node groups, got 'ab'"),
+        (lambda: Partition("p", max_limit_s=timedelta(hours=1)), "max_limit_s is .*; give a whole number"),
+        (lambda: Reservation(datetime(2023, 3, 9), 9, "left", 1), "start_s is .*; give a whole number"),
+    ],
+)
+def test_a_part_of_a_cluster_that_cannot_be_is_refused_when_it_is_made(make: Any, message: str) -> None:
+    with pytest.raises((ClusterError, ConfigurationError), match=message):
+        make()
 
 
 def test_nodes_that_are_not_shared_need_nothing_to_share() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from mirage.duration import UNLIMITED_S
 from mirage.errors import ClusterError, first_of, quantity
+from mirage.whole_numbers import make_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,13 @@ class NodeGroup:
     gpus: int = 0
     cpus: int = 1
     memory_mib: int | None = None
+
+    def __post_init__(self) -> None:
+        make_whole(self, "gpus", "cpus", "memory_mib")
+        if min(self.gpus, self.cpus) < 0:
+            raise ClusterError(
+                f"a node of group {self.name!r} has {self.gpus} GPUs and {self.cpus} CPUs; give 0 or more of each"
+            )
 
 
 UNNAMED_PARTITION = "batch"
@@ -57,6 +66,12 @@ class Partition:
     default_memory_mib: int | None = None
     default_memory_per_cpu_mib: int | None = None
     default_memory_per_gpu_mib: int | None = None
+
+    def __post_init__(self) -> None:
+        groups: object = self.groups
+        if isinstance(groups, str):
+            raise ClusterError(f"partition {self.name!r} needs a tuple of the names of its node groups, got {groups!r}")
+        make_whole(self, "max_limit_s")
 
 
 LIMITED_PER = ("user", "account", "all")
@@ -142,6 +157,9 @@ class CapacityChange:
     group: str
     nodes: int
 
+    def __post_init__(self) -> None:
+        make_whole(self, "time_s", "nodes")
+
 
 class CapacityStep(NamedTuple):
     """A time at which a group gains or loses nodes.
@@ -176,6 +194,9 @@ class Reservation:
     group: str
     nodes: int
     announced_s: int | None = None
+
+    def __post_init__(self) -> None:
+        make_whole(self, "start_s", "end_s", "nodes", "announced_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +238,7 @@ class Cluster:
         for name in [n for p in self.partitions for n in p.groups] + [c.group for c in self.absences()]:
             if name not in known:
                 raise ClusterError(f"there is no node group {name!r}; the groups are {first_of(sorted(known))}")
-        for name in {*self.qos_preempts, *(other for names in self.qos_preempts.values() for other in names)}:
-            if name not in self.qos_factors:
-                raise ClusterError(f"no QOS {name!r} to preempt or be preempted; there are {sorted(self.qos_factors)}")
+        self._check_qos()
         for limit in self.limits:
             self._check_limit(limit)
         for group in self.groups:
@@ -233,6 +252,14 @@ class Cluster:
                 raise ClusterError(
                     f"a node of group {group.name!r} has {group.memory_mib} MiB of memory; leave it out if not known"
                 )
+
+    def _check_qos(self) -> None:
+        for name, factor in self.qos_factors.items():
+            if not isfinite(factor):
+                raise ClusterError(f"the factor of QOS {name!r} is {factor}; give a finite number")
+        for name in {*self.qos_preempts, *(other for names in self.qos_preempts.values() for other in names)}:
+            if name not in self.qos_factors:
+                raise ClusterError(f"no QOS {name!r} to preempt or be preempted; there are {sorted(self.qos_factors)}")
 
     def _check_limit(self, limit: Limit) -> None:
         partitions = [partition.name for partition in self.partitions]
