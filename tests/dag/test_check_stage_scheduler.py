@@ -10,7 +10,7 @@ from mirage.dag.schedulers.serving import serve_by_arrival
 from mirage.dag.schedulers.stage_schedulers import SCHEDULERS, StageSchedulerSpec
 from mirage.dag.simulator.dag_arrays import DECIDER, DagState, DagWorld
 from mirage.dag.simulator.stage_decision import NOTHING, decision
-from mirage.errors import ContractBroken
+from mirage.errors import ConfigurationError, ContractBroken
 from mirage.kernel.compile import kernel
 
 
@@ -55,3 +55,8 @@ def test_built_in_rules_pass(name: str) -> None:
 @pytest.mark.parametrize("name", ["tree", "fair:1", "decima:own", "decima-argmax:own"])
 def test_trees_networks_and_parameters_pass(name: str) -> None:
     check_stage_scheduler(name, seeds=1)
+
+
+def test_a_check_needs_an_episode() -> None:
+    with pytest.raises(ConfigurationError, match="a check needs an episode, got 0 seeds"):
+        check_stage_scheduler("fair", seeds=0)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 from time import time as now
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,6 +93,17 @@ class Forgetful:
         return Plan((Wait(reason=f"made:{self.made}"),))
 
 
+class Counting:
+    """Counts its decisions: given a view twice, it plans otherwise."""
+
+    def __init__(self) -> None:
+        self.decisions = 0
+
+    def decide(self, view: View) -> Plan:
+        self.decisions += 1
+        return Plan((Wait(view.now_s + self.decisions, reason="count"),))
+
+
 class Unheard(Action):
     """An unknown action."""
 
@@ -122,11 +134,23 @@ def roll_a_die(view: View) -> Plan:
         (deciding(lambda view: Plan((Submit(reason="a"), Submit(reason="b")))), "submits 2 links in one plan"),
         (deciding(roll_a_die), r"given the view of second \d+ twice"),
         (Forgetful, r"given the view of second \d+ twice"),
+        (Counting, r"given the view of second \d+ twice"),
     ],
 )
 def test_a_broken_contract_is_found(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ContractBroken, match=message):
         check_policy(make)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("make", [Counting(), "lead:4"])
+def test_a_policy_is_checked_by_what_makes_it(make: Any) -> None:
+    with pytest.raises(ConfigurationError, match="give a class or function that makes the policy, got"):
+        check_policy(make)
+
+
+def test_a_check_without_views_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="there is no view to check the policy with"):
+        check_policy(Counting, [])
 
 
 @pytest.mark.parametrize(
@@ -279,7 +303,7 @@ def test_a_policy_that_revises_links_gets_views_of_queued_ones() -> None:
             return Plan((Shorten(limit_s=view.chain.limit_s, reason="not-shorter"),) if again else ())
 
     check_policy(Waits)
-    assert links == [None] * 12
+    assert links == [None] * 18, "the first policy gets 6 views, the second each twice"
     with pytest.raises(ContractBroken, match="shortens job 18"):
         check_policy(Waits, revises_queued_link=True)
 

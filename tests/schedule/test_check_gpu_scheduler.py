@@ -188,9 +188,6 @@ def test_a_scheduler_that_fails_on_several_gpu_types_is_found() -> None:
 def test_every_cluster_has_as_many_workloads_as_requested() -> None:
     assert broken("ThirdRun").startswith(f"{__name__}:ThirdRun on three servers, seed 1: at ")
     assert broken("ThirdRun", seeds=1).startswith(f"{__name__}:ThirdRun on two GPU types, seed 0: at ")
-    RUNS[0] = 0
-    check_gpu_scheduler(spec("ThirdRun"), seeds=0)
-    assert RUNS[0] == 0
 
 
 def test_in_the_second_run_a_scheduler_has_its_calls_its_name_and_its_surroundings() -> None:
@@ -226,6 +223,15 @@ def test_a_scheduler_that_cannot_be_made_is_not_checked() -> None:
         check_gpu_scheduler("fofo")
     with pytest.raises(ConfigurationError, match=r"gpu_fifo:scheduler has no parameter depth; it has none$"):
         check_gpu_scheduler("fifo", depth=3)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "seeds", "message"),
+    [("fifo", 0, "a check needs a workload, got 0 seeds"), (Odd, 1, "by its name or its GpuSchedulerSpec; got <class")],
+)
+def test_a_check_needs_a_scheduler_and_a_workload(scheduler: Any, seeds: int, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        check_gpu_scheduler(scheduler, seeds)
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)

@@ -88,6 +88,15 @@ def test_one_that_decides_by_more_than_it_is_handed_is_found(monkeypatch: pytest
         check_discipline("fcfs")
 
 
+@pytest.mark.parametrize(
+    ("discipline", "seeds", "message"),
+    [("easy", 0, "a check needs a workload, got 0 seeds"), (print, 1, "by its name or its DisciplineSpec")],
+)
+def test_a_check_needs_a_discipline_and_a_workload(discipline: Any, seeds: int, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        check_discipline(discipline, seeds)
+
+
 def test_scratch_has_the_rows_that_a_discipline_declares() -> None:
     table = JobTable.build([1], submit_s=[0], elapsed_s=[9], limit_s=[9], nodes=[1])
     cluster = Cluster.pool(1)

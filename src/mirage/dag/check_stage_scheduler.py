@@ -12,7 +12,7 @@ from mirage.dag.simulator.dag_world import DagCluster
 from mirage.dag.simulator.stage_decision import NOTHING, executors_of, stage_of
 from mirage.dag.workload.dag_arrivals import batch_arrivals, decima_arrivals
 from mirage.dag.workload.generated import generated_templates
-from mirage.errors import ContractBroken, MirageError
+from mirage.errors import ConfigurationError, ContractBroken, MirageError
 
 JOBS = 12
 WORLDS = (DagCluster(7, moving_s=3.0), DagCluster(23), DagCluster(10, environment="decima-2019"))
@@ -30,8 +30,11 @@ def check_stage_scheduler(scheduler: str | StageScheduler | StageSchedulerSpec, 
 
     Raises:
         ContractBroken: The first violation found.
-        ConfigurationError: The scheduler cannot be made, or its function cannot be imported in another process.
+        ConfigurationError: The scheduler cannot be made, its function cannot be imported in another process, or
+            there is no episode.
     """
+    if seeds < 1:
+        raise ConfigurationError(f"a check needs an episode, got {seeds} seeds; give at least 1")
     made = _made(scheduler)
     for cluster in WORLDS:
         for seed in range(seeds):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mirage.effects import no_effects
-from mirage.errors import ContractBroken
+from mirage.errors import ConfigurationError, ContractBroken, shown
 from mirage.job_state import MISSING
 from mirage.policy.contract import Policy, plan_of
 from mirage.policy.example_views import example_views, queued_views
@@ -45,10 +45,10 @@ def check_policy(
     """Call a policy with some views and check its plans.
 
     Two policies are made and get the same views; the second, which finds all modules loaded, may read no clock, open
-    no file and start no process. Their plans must be equal: a policy is a function of the views and of the seed it was
-    made with. Views must not be changed. Every action must be of a known kind and have a reason, a plan submits at most
-    one link, and none while the present one is still waiting or the next one is queued, and revisions need a queued
-    link.
+    no file and start no process, and gets each view twice. All plans of a view must be equal: a policy is a function of
+    the views and of the seed it was made with. Views must not be changed. Every action must be of a known kind and have
+    a reason, a plan submits at most one link, and none while the present one is still waiting or the next one is
+    queued, and revisions need a queued link.
 
     Args:
         make: Makes the policy, a new one each time and with the same seed.
@@ -57,17 +57,23 @@ def check_policy(
 
     Raises:
         ContractBroken: The first violation found.
+        ConfigurationError: ``make`` cannot be called, or there is no view.
     """
+    if not callable(make):
+        raise ConfigurationError(f"give a class or function that makes the policy, got {shown(make)}")
     if views is None:
         views = in_turn(example_views(), queued_views() if revises_queued_link else ())
     given = list(views)
+    if not given:
+        raise ConfigurationError("there is no view to check the policy with; give at least one")
     first = _answers(make(), given)
     again = make()
     with no_effects():
-        second = _answers(again, given)
-    for view, a, b in zip(given, first, second):
-        if repr(a) != repr(b):
-            raise ContractBroken(f"given the view of second {view.now_s} twice, the policy plans {a} and then {b}")
+        second = _answers(again, [view for view in given for _ in range(2)])
+    for view, a, *others in zip(given, first, second[::2], second[1::2]):
+        for b in others:
+            if repr(a) != repr(b):
+                raise ContractBroken(f"given the view of second {view.now_s} twice, the policy plans {a} and then {b}")
 
 
 def _answers(policy: Policy, views: list[View]) -> list[Plan]:

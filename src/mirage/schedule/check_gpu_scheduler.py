@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mirage.effects import Watched, no_effects
-from mirage.errors import ContractBroken, MirageError
+from mirage.errors import ConfigurationError, ContractBroken, MirageError, shown
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.gpu_log import GpuLog
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
@@ -37,9 +37,13 @@ def check_gpu_scheduler(scheduler: str | GpuSchedulerSpec, seeds: int = 2, **par
 
     Raises:
         ContractBroken: The first violation found.
-        ConfigurationError: The scheduler cannot be made.
+        ConfigurationError: The scheduler cannot be made, or there is no workload.
     """
     spec = scheduler_spec(scheduler) if isinstance(scheduler, str) else scheduler
+    if not isinstance(spec, GpuSchedulerSpec):
+        raise ConfigurationError(f"a scheduler is checked by its name or its GpuSchedulerSpec; got {shown(spec)}")
+    if seeds < 1:
+        raise ConfigurationError(f"a check needs a workload, got {seeds} seeds; give at least 1")
     for kind, cluster in _clusters():
         for seed in range(seeds):
             run = f"{spec.entry} on {kind}, seed {seed}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mirage.errors import ContractBroken, MirageError
+from mirage.errors import ConfigurationError, ContractBroken, MirageError, shown
 from mirage.sim.check_schedule import check_schedule
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition, Reservation
 from mirage.sim.disciplines.discipline_registry import DisciplineSpec, discipline_spec
@@ -32,9 +32,13 @@ def check_discipline(discipline: str | DisciplineSpec, seeds: int = 4) -> None:
 
     Raises:
         ContractBroken: The first violation found.
-        ContractBroken: The first thing found.
+        ConfigurationError: It is neither, or there is no workload.
     """
     spec = discipline_spec(discipline) if isinstance(discipline, str) else discipline
+    if not isinstance(spec, DisciplineSpec):
+        raise ConfigurationError(f"a discipline is checked by its name or its DisciplineSpec; got {shown(spec)}")
+    if seeds < 1:
+        raise ConfigurationError(f"a check needs a workload, got {seeds} seeds; give at least 1")
     for kind, cluster in _clusters(spec):
         for seed in range(seeds):
             try:
