@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from pathlib import Path
 
 import pytest
 
 from mirage.duration import UNLIMITED_S
-from mirage.errors import SlurmRefused
+from mirage.errors import ConfigurationError, SlurmRefused
 from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.batch_request import StartCondition
 from mirage.lab.virtual.program import DEADLY, Program
@@ -256,6 +257,24 @@ def test_a_job_adds_words_before_the_bar_of_its_comment(folder: Path) -> None:
         slurm.update(job.number, {"Comment": comment})
         slurm.add_words(job.number, "hi")
         assert job_of(slurm, job.number).comment == words_added
+
+
+def test_a_signal_and_a_job_that_do_not_exist_are_named(folder: Path) -> None:
+    slurm, job = running(folder, Program())
+    for act, message in (
+        (lambda: slurm.signal(job.number, "SIGFOO"), "Unknown job signal: SIGFOO"),
+        (lambda: slurm.add_words(10**7, "hi"), "Invalid job id specified for job 10000000"),
+    ):
+        with pytest.raises(SlurmRefused, match=message):
+            act()
+
+
+@pytest.mark.parametrize("seconds", [math.nan, math.inf])
+def test_a_sleep_is_finite(folder: Path, seconds: float) -> None:
+    slurm, _ = running(folder, Program())
+    with pytest.raises(ConfigurationError, match="a sleep takes a finite number of seconds"):
+        slurm.sleep(seconds)
+    assert slurm.clock() == BEGIN_S + 15
 
 
 def test_words_due_after_the_end_are_never_added(folder: Path) -> None:

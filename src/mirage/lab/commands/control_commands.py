@@ -18,7 +18,7 @@ from mirage.lab.commands.output_columns import (
     partition_line,
     reservation_line,
 )
-from mirage.lab.virtual.program import DEADLY
+from mirage.lab.virtual.program import SIGNALS
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.slurm.records import QueuedJob, Submission
 from mirage.slurm.sbatch_options import Chosen, parse_sbatch
@@ -86,7 +86,7 @@ def scancel(slurm: VirtualSlurm, command: Invocation) -> str:
     names = ["signal=", "user=", "me", "name=", "state=", "partition=", *_NO_MATTER["scancel"]]
     chosen, numbers = read_words(command.words, "s:u:n:t:p:fbqv", names)
     signal = chosen.get("signal", chosen.get("s", "")).removeprefix("SIG")
-    if signal and signal not in {*DEADLY, "CONT", "STOP", "WINCH"}:
+    if signal and signal not in SIGNALS:
         raise Failed(f"Unknown job signal: {signal}")
     if wrong := [number for number in numbers if not number.isdecimal()]:
         raise Failed(f"scancel: error: Invalid job id {wrong[0]}")

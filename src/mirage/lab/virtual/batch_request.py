@@ -14,6 +14,7 @@ from typing import NoReturn
 from mirage.duration import HOUR_S, MINUTE_S, parse_limit_s
 from mirage.errors import ConfigurationError, SlurmRefused
 from mirage.job_state import MISSING
+from mirage.lab.virtual.program import SIGNALS
 from mirage.sim.cluster import Cluster
 from mirage.sim.kernel.arrays import AFTER_ANY, AFTER_OK, AFTER_START, NO_JOB, WHOLE_NODE
 from mirage.slurm.records import Submission
@@ -21,7 +22,7 @@ from mirage.slurm.sbatch_options import parse_sbatch, refuse_unit, to_argv
 from mirage.slurm.text.batch_script import directives
 from mirage.slurm_words.numbers import count_of
 from mirage.slurm_words.timestamps import instant_s, next_instant_s
-from mirage.slurm_words.tres import gres_gpus_per_node
+from mirage.slurm_words.tres import gres_gpus_per_node, memory_mib
 
 DEFAULT_TIME_S = HOUR_S
 DEFAULT_NICE = 100
@@ -111,7 +112,12 @@ def read_request(
     qos = given.get("qos") or ""
     if qos and qos != "normal" and qos not in cluster.qos_factors:
         refuse(INVALID_QOS)
+    if given.get("mem") and memory_mib(given["mem"] or "") == MISSING:
+        refuse("Invalid --mem specification", by_sbatch=True)
     warning, _, lead = (given.get("signal") or "").rpartition(":")[2].partition("@")
+    warning = warning.removeprefix("SIG")
+    if warning and warning not in SIGNALS and not warning.isdecimal():
+        refuse("Invalid --signal specification", by_sbatch=True)
     return BatchRequest(
         name=given.get("job-name") or Path(submission.script).name,
         comment=given.get("comment") or "",
@@ -125,7 +131,7 @@ def read_request(
         nice=count_of(given.get("nice", "0") or str(DEFAULT_NICE)),
         held="hold" in given,
         wait=read_wait(given.get("begin") or "", given.get("dependency") or "", now_s, known),
-        warning=warning.removeprefix("SIG"),
+        warning=warning,
         warning_s=count_of(lead, 60) if warning else MISSING,
     )
 
@@ -141,6 +147,8 @@ def read_wait(begin: str, dependency: str, now_s: int, known: Callable[[int], bo
     for part in filter(None, dependency.split(",")):
         word, *jobs = part.split(":")
         numbers = [job.partition("+")[0] for job in jobs]
+        if word == "singleton":
+            refuse(f"{DEPENDENCY} (a simulated job waits for a job by its number, not for its name)")
         if word not in AFTER or not numbers or not all(number.isdecimal() for number in numbers):
             refuse(DEPENDENCY)
         waits += [StartCondition(begin_s, int(number), AFTER[word], word) for number in numbers if known(int(number))]
@@ -201,6 +209,9 @@ def _size(given: Mapping[str, str | None], cluster: Cluster) -> tuple[int, int, 
     """Returns nodes, and GPUs and CPUs per node."""
     if given.get("nodes") and not _NODE_COUNT.fullmatch(given["nodes"] or ""):
         refuse(f'"{given["nodes"]}" is not a valid node count', by_sbatch=True)
+    least, _, most = (given.get("nodes") or "").partition("-")
+    if most and count_of(most) < count_of(least):
+        refuse(f"Maximum node count {most} is less than minimum node count {least}", by_sbatch=True)
     tasks = count_of(given.get("ntasks") or "0")
     of_node = count_of(given.get("ntasks-per-node") or "0")
     nodes = count_of(given.get("nodes") or "0") or -(-tasks // of_node if tasks and of_node else -1)

@@ -9,6 +9,9 @@ from mirage.duration import UNLIMITED_S
 DEADLY = {"HUP": 1, "INT": 2, "QUIT": 3, "KILL": 9, "USR1": 10, "USR2": 12, "TERM": 15}
 """Signals that end a program without a handler, and their numbers (signal(7))."""
 
+SIGNALS = frozenset((*DEADLY, *["ABRT", "ALRM", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "WINCH", "XCPU"]))
+"""Names of the signals that Slurm sends."""
+
 
 @dataclass(frozen=True, slots=True)
 class Program:

@@ -31,7 +31,7 @@ from mirage.lab.virtual.batch_request import (
     read_wait,
     refuse,
 )
-from mirage.lab.virtual.program import DEADLY, Program
+from mirage.lab.virtual.program import DEADLY, SIGNALS, Program
 from mirage.lab.virtual.queries import ACCOUNT, DEFAULT_USER, Queries
 from mirage.lab.virtual.virtual_job import VirtualJob
 from mirage.policy.plan import Cancel, Lend, Plan, Reclaim
@@ -104,7 +104,13 @@ class VirtualSlurm:
         return self._time
 
     def sleep(self, seconds: float) -> None:
-        """Let virtual time pass."""
+        """Let virtual time pass.
+
+        Raises:
+            ConfigurationError: The time is not finite.
+        """
+        if not math.isfinite(seconds):
+            raise ConfigurationError(f"a sleep takes a finite number of seconds, got {seconds}")
         self._time += max(seconds, 0.0)
         self.sim.advance(int(self._time))
         self._take_note()
@@ -252,7 +258,12 @@ class VirtualSlurm:
 
         A job that leaves on this signal begins its checkpoint; one without a handler ends if the signal is deadly. A
         simulated job is one process: it gets a signal to its batch shell too.
+
+        Raises:
+            SlurmRefused: There is no such signal.
         """
+        if name.removeprefix("SIG") not in SIGNALS:
+            raise SlurmRefused("scancel failed with status 1", f"Unknown job signal: {name}")
         self.arrive()
         for number in [job] if isinstance(job, int) else job:
             self._signal(number, name)
@@ -343,7 +354,13 @@ class VirtualSlurm:
         self.sim.apply(Plan(tuple(moves)))
 
     def add_words(self, job: int, words: str) -> None:
-        """Add words to a job's own comment, as the job does with ``mirage link``."""
+        """Add words to a job's own comment, as the job does with ``mirage link``.
+
+        Raises:
+            SlurmRefused: No job of this number was submitted here.
+        """
+        if job not in self.own:
+            raise _refused(f"Invalid job id specified for job {job}")
         self.own[job].add_words(words)
 
     # -- pieces -----------------------------------------------------------------------------------------------
