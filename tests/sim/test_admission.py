@@ -114,6 +114,18 @@ def test_jobs_that_are_no_table_or_not_in_seconds_are_refused(jobs: Any, message
         simulate(Cluster.pool(2), jobs)
 
 
+@pytest.mark.parametrize(
+    ("cluster", "settings", "message"),
+    [
+        (76, None, r"the cluster must be a Cluster, such as Cluster\.pool\(76\), got 76"),
+        (Cluster.pool(2), {"weight_age": 5}, "the settings must be SlurmSettings, got {'weight_age': 5}"),
+    ],
+)
+def test_what_is_no_cluster_or_no_settings_is_refused(cluster: Any, settings: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        simulate(cluster, table((0, 10, 20, 1)), "easy", settings)
+
+
 def test_a_job_that_fits_the_machine_once_it_has_grown_is_let_in() -> None:
     cluster = Cluster((NodeGroup("node", 2),), changes=(CapacityChange(100, "node", 3),))
     for name in ANYWHERE:

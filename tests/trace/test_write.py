@@ -213,6 +213,17 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     assert [entry.name for entry in tmp_path.iterdir()] == ["t.csv"]
 
 
+def test_a_trace_is_no_table(tmp_path):
+    write_trace(SMALL, tmp_path / "t.csv")
+    with pytest.raises(ConfigurationError, match=r"jobs must be a JobTable, .* got Trace"):
+        write_trace(read_trace(tmp_path / "t.csv"), tmp_path / "u.csv")
+
+
+def test_columns_are_a_text(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"columns is {'nodes': 'n'}; give a text such as"):
+        read_trace(tmp_path / "t.csv", columns={"nodes": "n"})
+
+
 def test_an_absent_folder_is_reported(tmp_path):
     with pytest.raises(TraceError, match="No such file or directory"):
         write_trace(SMALL, tmp_path / "absent" / "t.csv")

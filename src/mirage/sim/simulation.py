@@ -18,7 +18,7 @@ import numpy as np
 
 from mirage.array_types import Ints
 from mirage.duration import UNLIMITED_S
-from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, quantity
+from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, quantity, shown
 from mirage.kernel.record_arrays import Records
 from mirage.policy.contract import Policy, plan_of
 from mirage.policy.plan import Plan
@@ -86,8 +86,8 @@ class Simulation:
 
     Raises:
         UnknownName: There is no such discipline.
-        ConfigurationError: It is none of the three, the discipline does not support this kind of cluster, or there are
-            no jobs in ``jobs``.
+        ConfigurationError: It is none of the three, the settings are no ``SlurmSettings``, the discipline does not
+            support this kind of cluster, or there are no jobs in ``jobs``.
         JobRefused: A job can never run on the cluster.
     """
 
@@ -99,6 +99,8 @@ class Simulation:
         settings: SlurmSettings | None = None,
         begin_s: int | None = None,
     ) -> None:
+        if not isinstance(settings, SlurmSettings | None):
+            raise ConfigurationError(f"the settings must be SlurmSettings, got {shown(settings)}")
         if not isinstance(jobs, Workload):
             jobs = workload(jobs, cluster)
         else:  # it may have been made for another cluster

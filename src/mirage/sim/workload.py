@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mirage.array_types import Ints
 from mirage.duration import format_duration
-from mirage.errors import ConfigurationError, JobRefused, quantity
+from mirage.errors import ConfigurationError, JobRefused, quantity, shown
 from mirage.job_state import MISSING, JobState
 from mirage.kernel.record_arrays import Records, records
 from mirage.sim.cluster import UNNAMED_PARTITION, Cluster, Limit, Partition
@@ -26,7 +26,7 @@ from mirage.sim.kernel.arrays import (
     WHOLE_NODE,
 )
 from mirage.slurm_words.timestamps import LATEST_S
-from mirage.trace.table import JobTable, Labels
+from mirage.trace.table import JobTable, Labels, check_table
 
 _SUCCEEDS = (JobState.COMPLETED, JobState.UNKNOWN, JobState.RUNNING, JobState.PENDING)
 _AFTER = {"after": AFTER_START, "afterany": AFTER_ANY, "afterok": AFTER_OK}
@@ -82,11 +82,12 @@ def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workl
         refuse: Whether a job that can never run is an error; otherwise it is left out and counted.
 
     Raises:
-        ConfigurationError: The trace is no job table, or submits a job after 2099.
+        ConfigurationError: The trace is no job table, or submits a job after 2099; or the cluster is none.
         JobRefused: A job is larger than the machine, or requests what no node has.
     """
-    if not isinstance(table, JobTable):
-        raise ConfigurationError(f"jobs must be a JobTable, such as read_trace(file).table, got {type(table).__name__}")
+    if not isinstance(cluster, Cluster):
+        raise ConfigurationError(f"the cluster must be a Cluster, such as Cluster.pool(76), got {shown(cluster)}")
+    check_table(table)
     if (last_s := int(table.submit_s.max(initial=0))) > LATEST_S:
         raise ConfigurationError(f"submit_s is {last_s}, after 2099; give seconds since 1970, not milliseconds")
     amiss = _amiss(table)

@@ -222,6 +222,8 @@ def read_trace(
         ConfigurationError: The time zone is unknown, the path or the delimiter is empty, the columns are not a mapping
             or the file is not a CSV, or a package is missing.
     """
+    if not isinstance(columns, str | None):
+        raise ConfigurationError(f"columns is {shown(columns)}; give a text such as 'submit_s=submit_time,nodes=size'")
     named = None if columns is None else parse_columns(columns)
     if named is not None and (format or "csv") != "csv":
         raise ConfigurationError(f"columns are mapped in a csv only; the format is {format!r}: leave one of them out")

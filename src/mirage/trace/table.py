@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.array_types import Ints
-from mirage.errors import shown
+from mirage.errors import ConfigurationError, shown
 from mirage.job_state import MISSING, UNFINISHED, JobState
 
 
@@ -192,6 +192,16 @@ class JobTable:
         if (np.diff(self.submit_s) >= 0).all():
             return self
         return self[np.argsort(self.submit_s, kind="stable")]
+
+
+def check_table(table: object) -> None:
+    """Refuses jobs that are no table.
+
+    Raises:
+        ConfigurationError: They are something else, such as the ``Trace`` that has the table.
+    """
+    if not isinstance(table, JobTable):
+        raise ConfigurationError(f"jobs must be a JobTable, such as read_trace(file).table, got {type(table).__name__}")
 
 
 def _integers(values: Any) -> Ints:

@@ -12,7 +12,7 @@ from mirage.errors import ConfigurationError, TraceError, UnknownName
 from mirage.trace.formats.job_table_csv import csv_bytes
 from mirage.trace.formats.parquet import parquet_bytes
 from mirage.trace.formats.swf import swf_bytes
-from mirage.trace.table import JobTable
+from mirage.trace.table import JobTable, check_table
 
 WRITERS: dict[str, Callable[[JobTable], bytes]] = {
     "csv": csv_bytes,
@@ -33,10 +33,11 @@ def write_trace(table: JobTable, path: str | os.PathLike[str], format: str | Non
         format: ``csv``, ``parquet`` or ``swf``; by default from the suffix of the name.
 
     Raises:
-        UnknownName, ConfigurationError: As for ``format_to_write``.
+        UnknownName, ConfigurationError: As for ``format_to_write``, or the jobs are no table.
         TraceError: The file cannot be written: the disk is full, the folder absent …
         BrokenPipeError: It is a pipe, and nobody reads it.
     """
+    check_table(table)
     name = format_to_write(path, format)
     content = WRITERS[name](table)
     try:

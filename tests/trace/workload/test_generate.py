@@ -159,6 +159,12 @@ class TestRefusals:
         with pytest.raises(ConfigurationError, match=f"^{name} is .*; give a whole number, not a float$"):
             generate_workload(MODEL, **{"jobs": 5} | arguments)
 
+    def test_what_is_no_model_or_no_table_is_refused(self):
+        with pytest.raises(ConfigurationError, match="a model is made by builtin_model or fit_workload, got 'l"):
+            generate_workload("lonestar6-like", days=3)
+        with pytest.raises(ConfigurationError, match=r"jobs must be a JobTable, such as read_trace\(file\)\.table"):
+            fit_workload(MODEL)
+
     def test_more_than_fits_into_memory(self):
         with pytest.raises(ConfigurationError, match="fewer"):
             generate_workload(MODEL, jobs=100_000_000)

@@ -12,7 +12,7 @@ from mirage.duration import DAY_S, UNLIMITED_S, WEEK_S
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING, JobState
 from mirage.trace.statistics.marginals import USED_UP, Marginals, rate_by_hour, run_within_limit_s
-from mirage.trace.table import JobTable
+from mirage.trace.table import JobTable, check_table
 from mirage.trace.workload.generate_workload import generate_workload
 from mirage.trace.workload.user_bursts import QUANTILES, UserBursts, beyond_chance, correlation, quantiles
 from mirage.trace.workload.workload_model import Floats, UserClass, WorkloadModel, limit_class
@@ -65,6 +65,7 @@ def fit_workload(table: JobTable, *, nodes: int | None = None, name: str = "fitt
         ConfigurationError: The trace has no usable job, spans less than a day, has no run times, or has no starts to
             count nodes from.
     """
+    check_table(table)
     nodes = None if nodes is None else whole("nodes", nodes)
     run_s = run_within_limit_s(table)
     finite = (table.limit_s > 0) & (table.limit_s < UNLIMITED_S)

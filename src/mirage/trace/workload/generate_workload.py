@@ -9,7 +9,7 @@ import numpy as np
 
 from mirage.array_types import Ints
 from mirage.duration import DAY_S, HOUR_S, WEEK_S
-from mirage.errors import ConfigurationError, quantity
+from mirage.errors import ConfigurationError, quantity, shown
 from mirage.job_state import MISSING
 from mirage.slurm_words.timestamps import LATEST_S
 from mirage.trace.statistics.marginals import hour_of_week
@@ -63,8 +63,10 @@ def generate_workload(
         that each will run are in ``elapsed_s``: at least 1, never more than the limit.
 
     Raises:
-        ConfigurationError: Neither or both of days and jobs, or a value out of range.
+        ConfigurationError: The model is none, neither or both of days and jobs are given, or a value out of range.
     """
+    if not isinstance(model, WorkloadModel):
+        raise ConfigurationError(f"a model is made by builtin_model or fit_workload, got {shown(model)}")
     if load is None and not LOADS[0] <= model.load <= LOADS[1]:
         raise ConfigurationError(
             f"the load of {model.name} is {model.load:g} of {quantity(model.nodes, 'node')}, so a row of its trace is "
@@ -91,7 +93,7 @@ def generate_workload(
 
 def _check(days: float | None, jobs: int | None, load: float, nodes: int, seed: int) -> None:
     if (days is None) == (jobs is None):
-        raise ConfigurationError("give either the days or the number of jobs to generate, not both")
+        raise ConfigurationError("give the days or the number of jobs to generate, and not both")
     for what, value, low, high in (
         ("days", 1 if days is None else days, 1 / 24, 36_500),
         ("jobs", 1 if jobs is None else jobs, 1, 100_000_000),
