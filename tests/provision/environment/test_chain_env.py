@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -152,3 +154,16 @@ def test_a_table_survives_the_disk(table: EpisodeTable, tmp_path: object) -> Non
     assert (again.history, again.step_s) == (table.history, table.step_s)
     with pytest.raises(ConfigurationError, match="not an episode table"):
         EpisodeTable.load(__file__)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"windows": 0}, "there is no window to play; give at least 1"),
+        ({"history": -1}, "history is -1; a decision needs at least 1 snapshot"),
+        ({"cost": 2.0}, r"the cost must be a Cost, such as Cost\(2\.0, 1\.0\), got 2\.0"),
+    ],
+)
+def test_values_out_of_range_are_refused(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        ChainEnv(**{"windows": 1, **changed})

@@ -11,7 +11,7 @@ from mirage.errors import ConfigurationError, UnknownName
 from mirage.policy.contract import PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Submit, Wait
-from mirage.policy.policy_registry import POLICIES
+from mirage.policy.policy_registry import POLICIES, make_policy
 from mirage.provision.evaluation.candidate import Candidate, candidates, weighs_cost, window_seed
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import evaluate
@@ -258,10 +258,27 @@ def test_a_link_that_the_cluster_cannot_run_is_refused_before_anything_is_played
         evaluate(busy_setting, protocol(), [LinkSize(9999)], ["reactive"])
 
 
-@pytest.mark.parametrize(("links", "policies"), [([8], ["reactive"]), (LINKS, "reactive")])
-def test_what_is_no_list_of_links_or_of_policies_is_refused(busy_setting, links, policies):
-    with pytest.raises(ConfigurationError, match="give lists of links and of policies"):
-        evaluate(busy_setting, protocol(), links, policies)
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"links": [8]},
+        {"links": LINKS[0]},
+        {"policies": "reactive"},
+        {"policies": [make_policy("reactive")]},
+        {"costs": Cost()},
+        {"costs": [(3, 1)]},
+    ],
+)
+def test_what_is_no_list_of_links_policies_or_costs_is_refused(busy_setting, changed):
+    with pytest.raises(ConfigurationError, match="give lists of links, of names of policies and of costs"):
+        evaluate(busy_setting, protocol(), **{"links": LINKS, "policies": ["reactive"], **changed})
+
+
+def test_what_is_no_scenario_or_no_executor_is_refused(busy_setting):
+    with pytest.raises(ConfigurationError, match="give a Scenario and an EvaluationProtocol, got Eval"):
+        evaluate(protocol(), busy_setting, LINKS, ["reactive"])
+    with pytest.raises(ConfigurationError, match=r"the executor must be an object, .* got 'slurm'"):
+        evaluate(busy_setting, protocol(), LINKS, ["reactive"], executor="slurm")
 
 
 @pytest.mark.parametrize(("links", "costs"), [([], [Cost()]), (LINKS, [])])

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from mirage.array_types import Ints
 from mirage.duration import DAY_S, HOUR_S
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, shown
 from mirage.extras import install
 from mirage.policy.cost import Cost
 from mirage.provision.environment.episode_table import EpisodeTable, build_episode_table
@@ -102,6 +102,8 @@ def _losses_h(gap_s: float, of: str = "") -> dict[str, float]:
 
 
 def _prepare(table: EpisodeTable | None, cost: Cost | None, builtin: dict[str, Any]) -> _Episodes:
+    if not isinstance(cost, Cost | None):
+        raise ConfigurationError(f"the cost must be a Cost, such as Cost(2.0, 1.0), got {shown(cost)}")
     return _Episodes(builtin_episode_table(**builtin) if table is None else table, cost or Cost())
 
 
@@ -112,6 +114,9 @@ class ChainEnv(gym.Env[Observations, np.int64]):
         table: Episodes to play; by default those of the built-in workload.
         cost: Cost of an hour of interruption and of overlap.
         builtin: ``link_nodes``, ``windows``, ``history``, ``seed`` of the built-in table.
+
+    Raises:
+        ConfigurationError: The cost is no ``Cost``, or the built-in table would have no window or no snapshot.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (gymnasium's own form)

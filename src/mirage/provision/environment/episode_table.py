@@ -96,8 +96,15 @@ def build_episode_table(
         windows: Windows of the protocol, ascending; all by default.
         history: Snapshots that a decision uses; the published learners use 144.
         progress: Called with the number of episodes done.
+
+    Raises:
+        ConfigurationError: There is no window, or a decision uses no snapshot.
     """
+    if history < 1:
+        raise ConfigurationError(f"history is {history}; a decision needs at least 1 snapshot")
     chosen = list(range(protocol.windows)) if windows is None else list(windows)
+    if not chosen:
+        raise ConfigurationError("there is no window to play; give at least 1")
     rows: list[list[NDArray[np.float32]]] = []
     episodes = []
     links_s, past_s = protocol.early_s([link]), (history - 1) * protocol.step_s

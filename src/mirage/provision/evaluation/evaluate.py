@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirage.duration import format_duration
-from mirage.errors import ConfigurationError, quantity
+from mirage.errors import ConfigurationError, quantity, shown
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import ORACLE_HOLDS, candidates
 from mirage.provision.evaluation.episode import Scenario
@@ -90,12 +90,22 @@ def evaluate(
 
     Raises:
         UnknownName: A policy or discipline is unknown.
-        ConfigurationError: Links or policies are no lists, no link or no cost is given, a policy's parameter is
+        ConfigurationError: An argument has another type, no link or no cost is given, a policy's parameter is
             invalid, a window lies outside the trace, ``against`` is not among the policies, or jobs are private and
             the trace does not name their users.
     """
-    if isinstance(policies, str) or not all(isinstance(link, LinkSize) for link in links):
-        raise ConfigurationError("give lists of links and of policies: [LinkSize(1)], ['what-if']")
+    if not isinstance(scenario, Scenario) or not isinstance(protocol, EvaluationProtocol):
+        raise ConfigurationError(
+            f"give a Scenario and an EvaluationProtocol, got {type(scenario).__name__} and {type(protocol).__name__}"
+        )
+    for given, kind in ((links, LinkSize), (policies, str), (costs, Cost)):
+        if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(one, kind) for one in given):
+            raise ConfigurationError(
+                "give lists of links, of names of policies and of costs, such as [LinkSize(1)], ['what-if'], [Cost()]; "
+                f"got {shown(given)}"
+            )
+    if not (executor is None or callable(executor)):
+        raise ConfigurationError(f"the executor must be an object, such as LocalProcesses(2), got {shown(executor)}")
     if not links or not costs:
         raise ConfigurationError("give a link and a cost at least: [LinkSize(1)], [Cost()]")
     check_windows(scenario, protocol, links)
