@@ -54,7 +54,7 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
         action: The meaning of a number of executors: one of ``ACTIONS``.
 
     Raises:
-        ConfigurationError: The action is unknown.
+        ConfigurationError: The action is unknown, the setting is none, or there is no template.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (gymnasium's own form)
@@ -68,7 +68,11 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
     ) -> None:
         if action not in ACTIONS:
             raise ConfigurationError(f"{shown(action)} is not an action mode; there are {' and '.join(ACTIONS)}")
+        if not isinstance(setting, EpisodeSetting | None):
+            raise ConfigurationError(f"the setting must be an EpisodeSetting(50, 200), got {shown(setting)}")
         self.templates = generated_templates() if templates is None else tuple(templates)
+        if not self.templates:
+            raise ConfigurationError("there is no kind of job to draw; give at least one template")
         self.setting = setting or EpisodeSetting(10, 50)
         self.cluster = replace(cluster or DagCluster(), executors=self.setting.executors)
         self.action = action

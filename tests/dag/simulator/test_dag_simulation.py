@@ -161,6 +161,10 @@ def test_the_environment_refuses_what_its_masks_exclude():
         env.step(np.array([hidden, 4]))
     with pytest.raises(ConfigurationError, match=r"^'both' is not an action mode; there are add and limit$"):
         DagEnv(action="both")
+    with pytest.raises(ConfigurationError, match="there is no kind of job to draw"):
+        DagEnv(templates=[])
+    with pytest.raises(ConfigurationError, match=r"the setting must be an EpisodeSetting\(50, 200\), got '50/200'"):
+        DagEnv(setting="50/200")  # type: ignore[arg-type]
 
 
 def test_the_usual_environment_has_ten_executors_and_fifty_jobs():
