@@ -45,10 +45,9 @@ class LocalClock:
         try:
             self._zone = ZoneInfo(timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-            near = get_close_matches(timezone, available_timezones(), n=1) or ["UTC or America/Chicago"]
-            raise ConfigurationError(
-                f"there is no time zone {shown(timezone)}; use a name such as {near[0]}"
-            ) from error
+            near = get_close_matches(timezone, available_timezones(), n=1) if "/" in timezone else []
+            names = near[0] if near else "UTC, America/Chicago or Asia/Kolkata: abbreviations have several meanings"
+            raise ConfigurationError(f"there is no time zone {shown(timezone)}; use a name such as {names}") from error
         self._minutes: dict[str, int] = {}
 
     def seconds(self, text: str) -> int:

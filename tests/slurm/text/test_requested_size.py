@@ -98,6 +98,11 @@ def test_other_gres_than_gpus_are_reported() -> None:
     assert size.remarks == ("gres nvme:1 is ignored", "gres craynetwork:0 is ignored")
 
 
+def test_of_a_range_of_nodes_the_fewest_count() -> None:
+    size = requested_size({"nodes": "2-4"}, MACHINE, shared=True)
+    assert (size.nodes, size.remarks) == (2, ("forecast with the fewest of the requested nodes, 2 of 2-4",))
+
+
 def test_what_is_not_weighed_is_reported_once() -> None:
     size = requested_size({"mem": "4G", "mem-per-cpu": "1G", "dependency": "after:1"}, MACHINE, shared=True)
     assert size.remarks == ("forecast as if its dependency were satisfied", "memory is ignored")

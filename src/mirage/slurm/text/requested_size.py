@@ -103,6 +103,8 @@ def requested_size(given: Chosen, machine: Machine, shared: bool) -> RequestedSi
     gres = (given.get("gres") or "").split(",")
     remarks = [NOT_WEIGHED[name] for name in ignored]
     remarks += [f"gres {word} is ignored" for word in gres if word and not gres_gpus_per_node(word)]
+    if "-" in (requested := given.get("nodes") or ""):
+        remarks.append(f"forecast with the fewest of the requested nodes, {nodes} of {requested}")
     return RequestedSize(
         nodes,
         limit_s,
