@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from json import JSONDecodeError
 
 LONGEST_SHOWN = 80
 """Characters of a value that a message quotes."""
@@ -64,10 +65,12 @@ def first_of(names: Sequence[str], most: int = 3) -> str:
 def reason(error: Exception) -> str:
     """Returns the text of an error for a user, without numbers of errors and names of classes.
 
-    That of a ``KeyError`` names what is missing, that of a ``UnicodeDecodeError`` the place in the file.
+    That of a ``KeyError`` names what is missing, that of a ``UnicodeDecodeError`` or of JSON the place in the file.
     """
     if isinstance(error, UnicodeDecodeError):
         return f"it is not text in UTF-8: byte {error.start + 1:,} is {error.object[error.start]:#04x}"
+    if isinstance(error, JSONDecodeError):
+        return f"it is not JSON at line {error.lineno}, column {error.colno}" if error.doc.strip() else "it is empty"
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, OSError):

@@ -170,7 +170,8 @@ def test_how_a_chain_without_an_agent_ends_is_explained(type_: Type) -> None:
     folder = cluster.home().agentless_folder("it's mine")
     folder.mkdir(parents=True)
     (folder / "link.sh").touch()
-    message = f"chain it's mine has no agent, its jobs decide: to end it, {shlex.join(['touch', f'{folder}/stop'])}"
+    end = shlex.join(["touch", f"{folder}/stop"])
+    message = f"chain it's mine has no agent, its jobs decide; their log is {folder}/log; to end it, {end}"
     assert type_("chain", "stop", "it's mine", status=1) == ("", f"mirage: error: {message}\n")
 
 

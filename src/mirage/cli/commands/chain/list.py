@@ -50,7 +50,7 @@ def find(store: Store, name: str) -> Chain:
         if not (folder / LINK_SCRIPT).is_file():
             raise
     end = shlex.join(["touch", f"{folder}/stop"])
-    raise ConfigurationError(f"chain {name} has no agent, its jobs decide: to end it, {end}")
+    raise ConfigurationError(f"chain {name} has no agent, its jobs decide; their log is {folder}/log; to end it, {end}")
 
 
 @click.command(
