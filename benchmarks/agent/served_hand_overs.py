@@ -55,7 +55,7 @@ port=$(({base} + SLURM_JOB_ID % 1000))
 trap '{drain} kill -TERM $server' USR2
 (trap '' USR2; exec {mirage} emulate infer --model serve --port $port --first-token-s {first} --token-s {token}) &
 server=$!
-until curl -fs localhost:$port/health; do sleep 0.3; done
+until curl -fs localhost:$port/health; do kill -0 $server || exit 1; sleep 0.3; done
 {mirage} link ready
 echo "$MIRAGE_LINK ready" >> links.log
 while kill -0 $server 2> /dev/null; do wait $server; done
