@@ -121,7 +121,9 @@ def test_the_user_s_own_patterns_count_from_the_next_failure_on(tmp_path: Path) 
     own.write_text("[licence]\nverdict = 'stop'\nregex = 'E42'\n")
     assert [kind for _, kind, _ in case.update()] == ["cause-unknown", "cause-found", "paused"]
     own.write_text("licence = 3")
-    assert case.update()[-1][2].startswith(f"job 101: {own}: 'licence' is not a table")
+    assert f"; only the built-in patterns count: {own}: 'licence' is not a table" in case.update()[-1][2]
+    case.write("train.py: line 3: torchrun: command not found\n")
+    assert case.update()[-1][1] == "cause-found"
 
 
 def test_a_link_that_reported_success_has_no_unknown_cause(tmp_path: Path) -> None:

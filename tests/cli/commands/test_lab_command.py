@@ -91,6 +91,7 @@ def test_the_daemons_of_a_cluster_without_files_or_with_moved_ones_are_named(
         (["up", "--speed", "61"], "Invalid value for '--speed': 61 is not in the range 1<=x<=60."),
         (["up", "--preempt", "a"], "Invalid value for '--preempt': 'a' is not one of 'none', 'qos', 'partition_prio'."),
         (["up", "--preempt", "qos"], "--preempt qos needs --accounting: Slurm has QOS in its database only"),
+        (["up", "--set", "SlurmctldPort=7000"], "--set SlurmctldPort: the lab sets it; leave it out, or give --port"),
         (["up", "file"], "Invalid value for '[DIRECTORY]': Directory 'file' is a file."),
         (["run", "big"], "Missing argument 'COMMAND...'."),
     ],

@@ -280,16 +280,15 @@ def test_a_directory_with_files_of_others_is_refused_and_left_as_it_is(tmp_path:
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["log", "log/thesis.txt"]
 
 
-def test_an_empty_folder_of_the_agent_does_not_prevent_a_cluster(tmp_path: Path) -> None:
-    """A command in the shell of a removed cluster makes it."""
+def test_a_folder_of_the_agent_does_not_prevent_a_cluster(tmp_path: Path) -> None:
+    """A command in the shell of a removed cluster makes it, and perhaps an empty store."""
     lab = PrivateCluster(replace(LAB, directory=tmp_path))
     (lab.spec.home / "chains").mkdir(parents=True)
     lab.write()
     lab.purge()
     lab.spec.home.mkdir(parents=True)
-    (lab.spec.home / "store.db").write_text("precious")
-    with pytest.raises(ConfigurationError, match=f"^{tmp_path} holds files, but no private cluster"):
-        lab.write()
+    (lab.spec.home / "store.db").touch()
+    lab.write()
 
 
 def test_files_of_others_in_its_folder_outlive_a_cluster(written: PrivateCluster) -> None:

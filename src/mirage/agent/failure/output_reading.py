@@ -18,13 +18,20 @@ from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.retries import BROKEN, NO_FAULT, pause
 from mirage.agent.cycle.transitions import AT_THE_LIMIT_S, SLURM_EARLY_S, is_last
 from mirage.agent.failure.job_output import output_files
-from mirage.agent.failure.log_patterns import FailureCause, Verdict, find_cause, read_patterns, tail_of
+from mirage.agent.failure.log_patterns import (
+    FailureCause,
+    Verdict,
+    builtin_patterns,
+    find_cause,
+    read_patterns,
+    tail_of,
+)
 from mirage.agent.failure.node_exclusion import exclude
 from mirage.agent.failure.training_progress import TrainingProgress, read_progress, stands_still
 from mirage.agent.model import Chain, ChainState, Link
 from mirage.agent.settings import AgentSettings
 from mirage.daemon_threads import answer_in_thread, answer_of
-from mirage.errors import MirageError
+from mirage.errors import ConfigurationError, MirageError
 from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.hostlist import expand_hosts
 
@@ -171,14 +178,18 @@ def read_files(chain: Chain, link: Link, folder: Path, user: str, name: str, *, 
     hosts = expand_hosts(link.nodelist)
     name = name or options.get("job-name") or script.name
     files = output_files(options, submission.directory, link.job, name=name, user=user, hosts=hosts)
-    patterns = read_patterns(folder / OWN_PATTERNS)
+    try:
+        patterns, trouble = read_patterns(folder / OWN_PATTERNS), ""
+    except ConfigurationError as error:
+        patterns, trouble = builtin_patterns(), f"; only the built-in patterns count: {error}"
     tails = [tail for file in files if (tail := tail_of(file, link.started_s)) is not None]
     listed = " and ".join(map(str, files))
     if not tails:
         missing = dict.fromkeys(file.parent for file in files if not file.parent.is_dir())
         absent = "".join(f"; there is no folder {folder} here" for folder in missing)
         return OutputSearch(None, f"there is no output of it in {listed}{absent}", progress)
-    return OutputSearch(find_cause("\n".join(tails), patterns), f"no line of {listed} matches a pattern", progress)
+    why = f"no line of {listed} matches a pattern{trouble}"
+    return OutputSearch(find_cause("\n".join(tails), patterns), why, progress)
 
 
 def _follow(context: CycleContext, chain: Chain, link: Link, found: OutputSearch) -> Chain:

@@ -71,6 +71,10 @@ def up(directory: Path, as_json: bool, **wanted: Any) -> None:
     from mirage.lab.real.lab_spec import LabSpec
     from mirage.lab.real.private_cluster import PrivateCluster
 
+    for line in wanted["extra"]:
+        key = line.partition("=")[0].strip()
+        if key.lower() in _OWN_KEYS:
+            raise click.UsageError(f"--set {key}: the lab sets it; leave it out{_OWN_KEYS[key.lower()]}")
     cluster = PrivateCluster(LabSpec(directory=directory, **wanted))
     _refuse_another(cluster.spec, directory, wanted)
     if is_given("preempt") and cluster.spec.preempt == "qos" and not cluster.spec.accounting:
@@ -83,6 +87,18 @@ def up(directory: Path, as_json: bool, **wanted: Any) -> None:
     pace = f", at {cluster.spec.speed} times real time" if cluster.spec.speed > 1 else ""
     click.echo(f"{quantity(cluster.spec.nodes, 'node')} idle in {cluster.spec.directory}{pace}", err=True)
     click.echo(f'to use it: eval "$(mirage lab env {shlex.quote(str(directory))})"', err=True)
+
+
+_PORT = ", or give --port"
+_OWN_KEYS = {
+    "slurmctldport": _PORT,
+    "slurmdport": _PORT,
+    "slurmctldhost": "",
+    "slurmuser": "",
+    "slurmduser": "",
+    "authinfo": "",
+}
+"""Lines of slurm.conf with which a lab does not start, and the option in place of each."""
 
 
 @lab.command(context_settings=CONTEXT, epilog=examples("mirage lab down", "mirage lab down big --purge"))

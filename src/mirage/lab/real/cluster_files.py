@@ -71,7 +71,7 @@ def write_files(spec: LabSpec) -> LabSpec:
     Raises:
         ConfigurationError: The directory holds files that are not those of a cluster, or a port is in use.
     """
-    if any(not (one.is_dir() and one.is_relative_to(spec.home)) for one in spec.directory.rglob("*")):
+    if any(not one.is_relative_to(spec.home) for one in spec.directory.rglob("*")):
         raise ConfigurationError(
             f"{spec.directory} holds files, but no private cluster; name a directory that is new or empty"
         )

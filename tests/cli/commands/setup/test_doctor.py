@@ -97,6 +97,18 @@ def doctor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
     return advice
 
 
+def test_patterns_of_the_user_that_are_not_valid_are_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("mirage.slurm.survey.survey", lambda slurm: [])
+    monkeypatch.setenv("MIRAGE_HOME", str(tmp_path))
+    (tmp_path / "log-patterns.toml").write_text("licence = 3")
+    assert main(["doctor", "--json"]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)
+    assert (finding["level"], finding["what"]) == ("fail", "log patterns")
+    assert "'licence' is not a table" in finding["advice"]
+
+
 def test_a_folder_that_can_be_made_is_not_made(doctor: Callable[[Path], str], tmp_path: Path) -> None:
     assert doctor(tmp_path / "new" / "home") == ""
     assert list(tmp_path.iterdir()) == []

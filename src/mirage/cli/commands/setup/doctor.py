@@ -50,6 +50,8 @@ def doctor(ctx: click.Context, in_job: bool, partition: str, as_json: bool) -> N
 
 def _hosting() -> list[Finding]:
     """Returns the rules of the site file, and what is wrong with the agent's folder."""
+    from mirage.agent.failure.log_patterns import read_patterns
+    from mirage.agent.failure.output_reading import OWN_PATTERNS
     from mirage.agent.hosting.installed_passes import entry_trouble
     from mirage.agent.paths import Home
     from mirage.agent.store.sql_store import check_store
@@ -68,6 +70,11 @@ def _hosting() -> list[Finding]:
                 Finding(WARN, "login node", "nothing is compiled or calibrated here", site.login_refusal("compile"))
             )
     home = Home.named(os.environ)  # doctor makes no folder
+    try:
+        if os.path.lexists(home.folder / OWN_PATTERNS):
+            read_patterns(home.folder / OWN_PATTERNS)
+    except ConfigurationError as error:
+        findings.append(Finding(FAIL, "log patterns", "cannot be used; only the built-in ones count", str(error)))
     try:
         home.check_writable()
         check_store(home.store_url)
