@@ -72,6 +72,14 @@ def as_operator(site: Site) -> SlurmClient:
     return SlurmClient(SecondUser(site.cluster), user=OTHER)
 
 
+def acting(site: Site) -> tuple[PlanExecutor, list[str]]:
+    """An executor with the rights of an operator, and its outcomes."""
+    executor = PlanExecutor(as_operator(site), pools_of(site), site.folder / "s", time.time)
+    outcomes: list[str] = []
+    executor.on_outcome = lambda outcome: outcomes.append(f"{outcome['what']} {outcome['outcome']}")
+    return executor, outcomes
+
+
 def run(executor: PlanExecutor, site: Site, job: int, name: str, gpus: int) -> int:
     """Carry out a plan of one verb; returns the number of refusals."""
     row = {"name": name, "job": job, "submit_s": site.job(job).submit_s, "gpus": gpus}
@@ -108,12 +116,9 @@ def beyond_s(log: list[Event]) -> float:
 def test_an_operator_resizes_another_users_job_and_ends_its_hold_down(private_cluster: Any, tmp_path: Path) -> None:
     site = Site(private_cluster, tmp_path, accounting=True, enforce="")
     site.shell.script("job.sh", SCRIPT)
-    slurm = as_operator(site)
+    executor, outcomes = acting(site)
     slurm_log = site.cluster.spec.log / "slurmctld.log"
     at = slurm_log.stat().st_size
-    executor = PlanExecutor(slurm, pools_of(site), tmp_path / "s", time.time)
-    outcomes: list[str] = []
-    executor.on_outcome = lambda outcome: outcomes.append(f"{outcome['what']} {outcome['outcome']}")
     job, bystander = submitted(site, "--gpus=2"), submitted(site, "--gpus=1", comment="gpus=1-4")
     log = tmp_path / f"{job}.log"
     until(lambda: "restored" in str(events(log)), 20, lambda: site.run("squeue"))
@@ -154,12 +159,9 @@ def test_a_job_changes_its_size_by_workers_within_two_seconds_and_leaves_no_orph
     private_cluster: Any, tmp_path: Path
 ) -> None:
     site = Site(private_cluster, tmp_path, accounting=True, enforce="")
-    slurm = as_operator(site)
+    executor, outcomes = acting(site)
     slurm_log = site.cluster.spec.log / "slurmctld.log"
     at = slurm_log.stat().st_size
-    executor = PlanExecutor(slurm, pools_of(site), tmp_path / "s", time.time)
-    outcomes: list[str] = []
-    executor.on_outcome = lambda outcome: outcomes.append(f"{outcome['what']} {outcome['outcome']}")
     main = site.submit("--gpus=2", "-t", "60")
     site.until_running(main)
     worker = f"mirage-control worker-of={main}"
@@ -182,7 +184,7 @@ def test_a_job_changes_its_size_by_workers_within_two_seconds_and_leaves_no_orph
     assert site.job(main).state is JobState.RUNNING
     assert restarts_of(site, main) == 0, "the main job has gone on"
 
-    adviser = Adviser(slurm, replace(pools_of(site), scheduler="aryl"))
+    adviser = Adviser(executor.slurm, replace(pools_of(site), scheduler="aryl"))
     assert "end" not in [step.kind for step in adviser.advise(time.time()).steps]
     site.run("scancel", "--signal=KILL", "--full", str(main))
     until(lambda: running() == 2, 10, lambda: site.run("squeue"))
@@ -190,7 +192,7 @@ def test_a_job_changes_its_size_by_workers_within_two_seconds_and_leaves_no_orph
     ends = [verb for step in advice.steps for verb in step.verbs if verb.name == "end"]
     assert sorted(verb.job for verb in ends) == workers
     executor.begin()
-    snapshot = take_gpu_snapshot(slurm, int(time.time()))
+    snapshot = take_gpu_snapshot(executor.slurm, int(time.time()))
     executor.observe(snapshot)
     write_plan(tmp_path, 1, snapshot.time_s, ends)
     assert executor.run_plan(read_plan(tmp_path)[1]) == 0, outcomes

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -240,37 +239,27 @@ def control_view(
         lambda: held,
     )
     jobs = tuple(map(_control_job, rows))
-    unfinished = unfinished_ids(snapshot.jobs)
-    stranded = [
-        one for one in candidates if one.job.state is JobState.PENDING and lost_loan(one.job.reason, pools.owner_nodes)
-    ]
-    orphans = [one for one in candidates if is_orphan(one, unfinished)]
     shown = {row.one.job.id for row in rows}
-    deserted = [
-        one
-        for one in candidates
-        if one.job.state is JobState.PENDING and one.job.id not in shown and running(workers.get(one.job.id, ()))
-    ]
+    outside = [_row_outside(one, first, pools, workers) for one in candidates if one.job.id not in shown]
+    waiting = [row for row in outside if row.one.job.state is JobState.PENDING]
+    stranded = [row for row in waiting if lost_loan(row.one.job.reason, pools.owner_nodes)]
+    deserted = [row for row in waiting if running(row.workers)]
+    unfinished = unfinished_ids(snapshot.jobs)
+    orphans = [row for row in outside if is_orphan(row.one, unfinished)]
     rigid = Counter(row.sizes.rigid_why for row in rows if row.sizes.rigid_why)
-    outside = partial(_outside, first=first, pools=pools, workers=workers)
     return ControlView(
-        view, surroundings, jobs, surroundings.servers, loans, taken_back, outside(stranded), outside(deserted),
-        outside(orphans), left_out, rigid,
+        view, surroundings, jobs, surroundings.servers, loans, taken_back,
+        tuple(map(_control_job, stranded)), tuple(map(_control_job, deserted)), tuple(map(_control_job, orphans)),
+        left_out, rigid,
     )  # fmt: skip
 
 
-def _outside(
-    jobs: Iterable[GpuQueueJob],
-    first: FirstSubmissions,
-    pools: Pools,
-    workers: Mapping[int, tuple[GpuQueueJob, ...]],
-) -> tuple[ControlJob, ...]:
-    """Jobs that take part and are not in the view."""
-    found = ((one, workers.get(one.job.id, ())) for one in jobs)
-    return tuple(
-        _control_job(_Row(one, first.of(one.job), {}, job_sizes(one, pools, its_own), workers=its_own))
-        for one, its_own in found
-    )
+def _row_outside(
+    one: GpuQueueJob, first: FirstSubmissions, pools: Pools, workers: Mapping[int, tuple[GpuQueueJob, ...]]
+) -> _Row:
+    """A job that takes part and is not in the view."""
+    its_own = workers.get(one.job.id, ())
+    return _Row(one, first.of(one.job), {}, job_sizes(one, pools, its_own), workers=its_own)
 
 
 def view_with_loans(view: ControlView, until_s: Mapping[int, float], promise_s: int) -> ControlView:

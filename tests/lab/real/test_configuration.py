@@ -289,6 +289,7 @@ def test_a_folder_of_the_agent_does_not_prevent_a_cluster(tmp_path: Path) -> Non
     lab.spec.home.mkdir(parents=True)
     (lab.spec.home / "store.db").touch()
     lab.write()
+    assert (lab.spec.etc / "slurm.conf").is_file()
 
 
 def test_files_of_others_in_its_folder_outlive_a_cluster(written: PrivateCluster) -> None:
