@@ -160,7 +160,12 @@ else:
 """
 
 
-def test_a_link_that_competes_is_held_again_when_no_job_is_ahead_of_it(cluster, folder: Path) -> None:
+@pytest.mark.parametrize("backfill", [False, True])
+def test_a_link_that_competes_is_held_again_before_it_starts_too_early(
+    cluster, folder: Path, *, backfill: bool
+) -> None:
+    """No job is ahead of it any more, or Slurm plans to backfill it before the jobs ahead."""
+
     def sbatch(*words: str) -> str:
         return str(cluster.run("sbatch", "--parsable", "--exclusive", "-o/dev/null", *words, "--wrap", "sleep 600"))
 
@@ -171,21 +176,23 @@ def test_a_link_that_competes_is_held_again_when_no_job_is_ahead_of_it(cluster, 
     chain = AgentlessChain(cluster, folder, tree=LONG_WAIT, links=2)
     chain.start()
     wait_for(chain, lambda: 2 in chain.jobs(), 30, "the successor is queued")
-    jobs = [sbatch("-N2", "-t20").strip()]  # the other nodes have an end in 20 min
+    # the other nodes have an end after that of link 1, which leaves time for link 2 between the two, or before
+    jobs = [sbatch("-N2", "-t20" if backfill else "-t4").strip()]
     held = f"PENDING afterany:{chain.job_of(1)}(unfulfilled)"
     try:
         wait_for(chain, lambda: f"{jobs[0]} RUNNING" in chain.alive(), 30, "all nodes are in use")
         assert dependency() == held
         jobs.append(sbatch("-N3", "-t60").strip())
-        wait_for(chain, lambda: dependency() == "PENDING (null)", 30, "an hour's work waits: the link competes")
-        jobs.append(sbatch("-N3", "-t60", "--nice=1000").strip())  # neither ahead nor in the estimate
+        wait_for(chain, lambda: "releases job" in chain.log(), 30, "an hour's work waits: the link competes")
+        if not backfill:
+            jobs.append(sbatch("-N3", "-t60", "--nice=1000").strip())  # neither ahead nor in the estimate
+            time.sleep(5)
+            assert dependency() == "PENDING (null)"
+            cluster.run("scontrol", "update", f"JobId={chain.jobs()[2][0][0]}", "Priority=100000")
+        wait_for(chain, lambda: "holds job" in chain.log(), 40, "Slurm would start it soon: it is held again")
         time.sleep(5)
-        assert dependency() == "PENDING (null)"
-        cluster.run("scontrol", "update", f"JobId={chain.jobs()[2][0][0]}", "Priority=100000")
-        wait_for(chain, lambda: dependency() == held, 30, "all jobs are behind the link: it is held again")
-        assert "holds job" in chain.log()
-        time.sleep(5)
-        assert dependency() == held
+        assert dependency() == held  # the planned wait is still known
+        assert chain.log().count("releases job") == 1
     finally:
         (folder / "stop").touch()
         cluster.run("scancel", *jobs, *(str(job) for made in chain.jobs().values() for job, _ in made))

@@ -83,8 +83,8 @@ def test_a_wrong_estimate_burns_no_link_after_another(
     submits = Tree(FEATURES, ANSWERS, Leaf("submit"))
     spec = AgentlessSpec("train", "key", str(tmp_path), "job.sh", {}, until_done=False, every_s=0, least_s=0)
     now_s = int(time.time())
-    lines = f'echo "7 RUNNING {now_s + limit_s} (null) 1 1-0 9 main agentless:train:key:2"\n' + (
-        '[ ! -e sbatches ] || echo "8 PENDING N/A afterany:7(unfulfilled) 1 1-0 9 main agentless:train:key:3"\n'
+    lines = f'echo "7 RUNNING {now_s + limit_s} (null) 1 1-0 9 main N/A agentless:train:key:2"\n' + (
+        '[ ! -e sbatches ] || echo "8 PENDING N/A afterany:7(unfulfilled) 1 1-0 9 main N/A agentless:train:key:3"\n'
     )
     commands = {
         "squeue": f"#!/bin/sh\necho x >> polls\n{lines}", "sbatch": "#!/bin/sh\necho x >> sbatches\necho 8\n",
@@ -121,6 +121,28 @@ def test_every_variable_of_the_script_is_assigned_in_it(tmp_path: Path) -> None:
     script = link_script(AgentlessSpec("train", "key", str(tmp_path), "job.sh", {}), default_tree())
     assigned = re.findall(r"\b([a-z_]+)=|\bfor ([a-z_]+) in\b", script)
     assert set(re.findall(r"\$\{?([a-z_]+)", script)) <= {name for names in assigned for name in names}
+
+
+@pytest.mark.parametrize(
+    ("next_link", "plan", "wanted"),
+    [
+        ("waits='(null)' start=1600", "", "600 600"),  # it competes, and Slurm has planned its start
+        ("waits='(null)' start=900", "700", "0 0"),
+        ("waits='(null)' start=8000", "700", "5000 7000"),  # --test-only predicts an earlier start
+        ("waits='(null)' start=N/A", "700", "5000 "),
+        ("waits='(null)' start=", "700", "5000 "),
+        ("waits='afterany:7(unfulfilled)' start=N/A", "700", "700 700"),  # held again: the last plan
+        ("waits='afterany:7(unfulfilled)' start=1600", "", "5000 "),
+    ],
+)
+def test_the_start_that_slurm_plans_for_the_next_link_counts_where_it_is_earlier(
+    next_link: str, plan: str, wanted: str, tmp_path: Path
+) -> None:
+    script = link_script(AgentlessSpec("train", "key", str(tmp_path), "job.sh", {}), default_tree())
+    lines = "case $waits" + script.partition("case $waits")[2].partition("\nelse")[0]
+    code = f'now=1000 slurm_wait=5000 plan={plan} {next_link}\n{lines}\necho "$slurm_wait $plan"'
+    done = subprocess.run(["sh", "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"{wanted}\n"
 
 
 QUEUE = """\

@@ -75,6 +75,7 @@ def test_only_what_the_tree_tests_is_measured() -> None:
     script = link_script(AgentlessSpec("chain", "key", "/f", "job.sh", {"time": "10"}), tree)
     assert "may_test" not in script
     assert "behind" not in script
+    assert "plan=$" not in script
     assert "sinfo" in script
 
 

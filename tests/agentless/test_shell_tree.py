@@ -15,6 +15,7 @@ from mirage.distill.tree_text import text_of
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
 from mirage.policy.check_policy import check_policy
+from mirage.policy.contract import Policy
 from mirage.policy.example_views import example_views
 from mirage.policy.plan import Hold, Release, Wait
 from mirage.policy.policy_registry import make_policy
@@ -98,6 +99,27 @@ def test_a_queued_link_is_held_again_while_the_tree_answers_wait(
     assert [type(action) for action in plan.actions] == wanted[held]
     ended = policy.decide(replace(view, chain=replace(view.chain, queued=queued, ends_s=view.now_s)))
     assert [type(action) for action in ended.actions] == ([Release] if held else [])
+
+
+def test_the_start_in_slurms_plan_counts_while_the_link_competes_and_is_known_when_it_is_held_again() -> None:
+    view = view_of_ten_nodes()
+    assert view.chain is not None
+    competes = QueuedLink(9, view.now_s - 60, view.now_s - 60, 3600)
+    held, other = replace(competes, held=True), replace(competes, job=10, held=True)
+
+    def kinds(policy: Policy, queued: QueuedLink) -> list[type]:
+        chain = replace(view.chain, queued=queued)
+        return [type(action) for action in policy.decide(replace(view, chain=chain)).actions]
+
+    def policy(window_s: int = 86_400) -> Policy:
+        scheduler = SlurmSettings(age_survives_hold=True, bf_window_s=window_s)
+        return make_policy("shell-tree:0.75", PolicySettings(scheduler=scheduler))  # 6 h remain
+
+    assert kinds(policy(), held) == [Release, Wait]  # no plan is known: 7 h by --test-only, 5.25 h used
+    planned = policy()
+    assert [kinds(planned, queued) for queued in (competes, held)] == [[Hold, Wait], [Wait]]  # 6 h, 4.5 h used
+    assert kinds(planned, other) == [Release, Wait]
+    assert kinds(policy(5 * 3_600), competes) == [Wait]  # the plan does not reach so far
 
 
 @pytest.mark.parametrize(("left_s", "until_s"), [(21_600, 300), (301, 300), (299, 299)])

@@ -5,14 +5,18 @@
 @SETTINGS@
 link=$1 before=$2
 shift 2
-me=$SLURM_JOB_ID f=$d/link.$link after=$((link + 1))
+me=$SLURM_JOB_ID f=$d/link.$link after=$((link+1))
 tag=agentless:$chain:$key:$after
-begin=$(date +%s) leaving=0 next= freed=0 quick=0 end= child= slurm_wait= reaper= c= total= age_retained=0
+begin=$(date +%s) leaving=0 next= freed=0 start= plan= quick=0 end= child= slurm_wait= reaper= c= total= age_retained=0
 
+# The commands of this link read neither the variables of its job nor the user's filters.
+without() {
+  unset $(env | sed -nE "/^SLURM_CONF=/d;s/^(($1)_[A-Za-z0-9_]*)=.*/\1/p") _
+}
 @REQUEST@
 @TREE@
 say() {
-  echo "$(date +%Y-%m-%dT%T) link $link job $me: $*" >>"$d/log"
+  echo "$(date +%FT%T) link $link job $me: $*" >>"$d/log"
 }
 save() {
   echo "job=$me next=$next freed=$freed quick=$quick end=$end" >"$f.new" && mv -f "$f.new" "$f"
@@ -30,18 +34,18 @@ poll() {
   who=
   [ $freed = 1 ] || who=--me
   q=$(
-    unset $(env | sed -n 's/^\(SQUEUE_[A-Z0-9_]*\)=.*/\1/p') _
-    SLURM_TIME_FORMAT=%s squeue $who -ah -o '%i %T %e %E %D %l %Q %P %k' 2>&1
+    without SQUEUE
+    SLURM_TIME_FORMAT=%s squeue $who -ah -o '%i %T %e %E %D %l %Q %P %S %k' 2>&1
   ) || {
     say "squeue: $q"
     return 1
   }
-  end=$(echo "$q" | awk -v j="$me" '$1==j {print $3+0}')
-  set -- $(echo "$q" | awk -v t="$tag" -v n="$next" '$NF==t || $1==n {print $1,$4,$2,$7}')
-  next=$1 waits=$2 state=$3
-  [ $freed = 1 ] || low=$4
+  end=$(echo "$q" | awk -v j=$me '$1==j{print $3+0}')
+  set -- $(echo "$q" | awk -v t="$tag" -v n=$next '$NF==t||$1==n{print $1,$4,$2,$9,$7}')
+  next=$1 waits=$2 state=$3 start=$4
+  [ $freed = 1 ] || low=$5
   # two answers to one request: one is enough
-  [ ! "$5" ] || scancel --state=PENDING "$5"
+  [ ! "$6" ] || scancel -t PENDING $6
 }
 # Makes sure that the next link exists; it waits for the end of this one until it is released. Its nice value is one more
 # than that of the request of --test-only, which then does not count it among the jobs ahead.
@@ -50,7 +54,7 @@ ensure() {
   last && { withdraw; return 0; }
   poll || return 1
   [ "$next" ] || {
-    out=$(request --parsable --dependency=afterany:"$me" --nice="$nice" --comment="$comment$tag" 2>&1) || {
+    out=$(request --parsable -d afterany:$me --nice=$nice --comment="$comment$tag" 2>&1) || {
       say "sbatch: $out"
       return 1
     }
@@ -60,7 +64,7 @@ ensure() {
   save
 }
 withdraw() {
-  poll && [ "$next" ] && scancel --state=PENDING "$next" && say "withdrew job $next" && next= && save
+  poll && [ "$next" ] && scancel -t PENDING $next && say "withdrew job $next" && next= && save
 }
 # Slurm before 24.11 may crash at --test-only with preemption, before 25.11 with several partitions.
 may_test() {
@@ -105,7 +109,7 @@ pass() {
     to=afterany:$me word=holds
     ;;
   esac
-  if out=$(scontrol update JobId="$next" Dependency="$to" 2>&1); then
+  if out=$(scontrol update JobId=$next Dependency="$to" 2>&1); then
     say "$word job $next: remaining $remaining s, slurm_wait ${slurm_wait:-?} s"
     freed=1
     save
@@ -117,14 +121,14 @@ watch() {
   trap '' USR2
   while :; do
     [ $quick = 0 ] || [ $(($(date +%s)-begin)) -lt $least ] || { quick=0; save; }
-    if pass; then sleep "$every"; else sleep $((every < 20 ? every : 20)); fi
+    if pass; then sleep $every; else sleep $((every<20?every:20)); fi
   done
 }
 # Once this link is ready, the one before saves and leaves.
 take() {
-  sleep "$warmup"
+  sleep $warmup
   until [ $by_job = 0 ] || [ -e "$MIRAGE_READY" ]; do sleep 2; done
-  until out=$(scancel --batch --signal=USR2 --state=RUNNING "$before" 2>&1); do
+  until out=$(scancel -b -s USR2 -t RUNNING $before 2>&1); do
     case $out in *nvalid*|*lready*) return ;; esac
     sleep 20
   done
@@ -134,7 +138,7 @@ leave() {
   leaving=1
   say "hands over"
   [ -z "$signal" ] || kill -s "$signal" "-$child" 2>/dev/null || kill -s "$signal" "$child"
-  { sleep "$grace"; kill -s TERM "-$child"; sleep 30; kill -s KILL "-$child"; } 2>/dev/null &
+  { sleep $grace; kill -s TERM "-$child"; sleep 30; kill -s KILL "-$child"; } 2>/dev/null &
   reaper=$!
 }
 

@@ -22,16 +22,23 @@ _NO_ESTIMATE = """\
 if may_test; then
 at=$(request --test-only 2>&1 | sed -nE 's/.*to start at ([0-9]+) using.*/\\1/p')
 [ "$at" ] || return 1
-[ $freed = 0 ] || at=$((at - $(behind)))
-slurm_wait=$((at > now ? at - now : 0))
+[ $freed = 0 ] || at=$((at-$(behind)))
+slurm_wait=$((at>now?at-now:0))
+case $waits$start in
+afterany*) ;;
+*N/A|*\\)) plan= ;;
+*) plan=$((start>now?start-now:0)) ;;
+esac
+[ "${plan:-$slurm_wait}" -ge $slurm_wait ] || slurm_wait=$plan
 else
 slurm_wait=$lead use=1000 age_retained=0
 fi"""
+"""Slurm plans the start of the next link while that competes; its last plan still counts while it is held again."""
 
 _MEASURES = {
     "slurm_wait": _NO_ESTIMATE,
     "pending_jobs": "pending_jobs=$(squeue -h -t PD -o %r | grep -vcE 'Dependency|Held|BeginTime|Limit')",
-    "idle_nodes": "idle_nodes=$(sinfo -h -t idle -o %D ${parts:+-p $parts} | awk '{n+=$1} END{print n+0}')",
+    "idle_nodes": "idle_nodes=$(sinfo -ht idle -o %D ${parts:+-p $parts} | awk '{n+=$1} END{print n+0}')",
 }
 """Measured number → the commands that measure it."""
 
@@ -155,10 +162,8 @@ def _request(spec: AgentlessSpec) -> str:
     given, arguments = " ".join(words[: len(words) - len(spec.arguments)]), shlex.join(spec.arguments)
     return f"""\
 request() (
-for v in $(env | sed -nE 's/^((SLURM|SBATCH)_[A-Za-z0-9_]*)=.*/\\1/p'); do
-[ "$v" = SLURM_CONF ] || unset "$v"
-done
+without "SLURM|SBATCH"
 [ "$1" != --test-only ] || export SLURM_TIME_FORMAT=%s
-exec sbatch {given} "$@" "$d/link.sh" "$after" "$me" {arguments}
+exec sbatch {given} "$@" "$d/link.sh" $after $me {arguments}
 )
 """

@@ -11,10 +11,10 @@ import math
 from mirage.distill.tree import Leaf, Node, Tree
 
 DERIVED = {
-    "expected_wait": "expected_wait=$((slurm_wait * use / 1000))",
-    "spare": "spare=$((remaining - expected_wait))",
-    "cover": "cover=$((remaining * 1000 / (expected_wait + 1)))",
-    "idle_links": "idle_links=$((idle_nodes / link_nodes))",
+    "expected_wait": "expected_wait=$((slurm_wait*use/1000))",
+    "spare": "spare=$((remaining-expected_wait))",
+    "cover": "cover=$((remaining*1000/(expected_wait+1)))",
+    "idle_links": "idle_links=$((idle_nodes/link_nodes))",
 }
 """Feature → the assignment that computes it, in the order of execution."""
 
@@ -51,4 +51,9 @@ def _term(node: Node) -> str:
     if isinstance(node, Leaf):
         return str(int(node.value != "wait"))
     below, above = _term(node.below), _term(node.above)
-    return below if below == above else f"{node.feature}<{math.ceil(node.threshold)}?{below}:{above}"
+    threshold = math.ceil(node.threshold)
+    if below == above:
+        return below
+    if {below, above} == {"0", "1"}:
+        return f"{node.feature}{'<' if below == '1' else '>='}{threshold}"
+    return f"{node.feature}<{threshold}?{below}:{above}"

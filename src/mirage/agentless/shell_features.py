@@ -40,7 +40,8 @@ FEATURES = (
 """Features in the order of rows.
 
 - ``remaining``, ``elapsed``: to the end of the present link, and since its start;
-- ``slurm_wait``: the start that ``sbatch --test-only`` predicts, minus now;
+- ``slurm_wait``: the start that ``sbatch --test-only`` predicts, or the start in Slurm's plan of the next link when it
+  last competed, whichever is earlier, minus now;
 - ``use``: part of the requested node-time that jobs used, in thousandths;
 - ``expected_wait``: ``slurm_wait`` × ``use`` / 1000;
 - ``spare``: ``remaining`` minus ``expected_wait``;
@@ -60,7 +61,7 @@ class MeasuredState:
     Attributes:
         remaining: Seconds to the end of the present link.
         elapsed: Seconds since its start.
-        slurm_wait: Seconds from now to the predicted start of a link submitted now.
+        slurm_wait: Seconds from now to the predicted start of the next link.
         use: Use of limits, in thousandths.
         pending_jobs: Number of jobs that compete.
         idle_nodes: Number of idle nodes.
@@ -143,19 +144,23 @@ def slurm_wait_s(view: View, chain: ChainView) -> int:
     return int(min(first_s, LONGEST_WAIT_S)) + ahead_s
 
 
-def measured_state(view: View, chain: ChainView, use: int, *, age_retained: bool = False) -> MeasuredState:
+def measured_state(
+    view: View, chain: ChainView, use: int, *, age_retained: bool = False, planned_wait_s: int | None = None
+) -> MeasuredState:
     """Returns what a shell in the present link would measure.
 
     Args:
         use: Use of limits, in thousandths.
         age_retained: Whether a held job retains its age on this cluster.
+        planned_wait_s: The wait that Slurm planned for the next link when it last competed; None without a plan.
     """
     nodes = view.nodes
+    predicted_s = slurm_wait_s(view, chain)
     idle = nodes.free[:, 0].sum() if nodes.pools else ((nodes.free == nodes.capacity).all(axis=1)).sum()
     return MeasuredState(
         remaining=chain.ends_s - view.now_s,
         elapsed=view.now_s - chain.started_s,
-        slurm_wait=slurm_wait_s(view, chain),
+        slurm_wait=predicted_s if planned_wait_s is None else min(predicted_s, planned_wait_s),
         use=use,
         pending_jobs=len(view.pending),
         idle_nodes=int(idle),

@@ -15,10 +15,12 @@ from mirage.distill.tree_reading import tree_of
 from mirage.distill.tree_text import reason
 from mirage.duration import MINUTE_S
 from mirage.errors import ConfigurationError, UnknownName, shown
+from mirage.job_state import MISSING
 from mirage.policy.parameter import MODEL, ParameterForm, read_parameters
 from mirage.policy.plan import Action, Hold, Plan, Release, Submit, Wait
-from mirage.policy.view import View
+from mirage.policy.view import ChainView, View
 from mirage.provision.policies.lead_rules import chain_of, plan_without_choice
+from mirage.provision.policies.slurm_estimate import SlurmEstimate
 from mirage.sim.cluster import Limit
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.text_file import read_text_file
@@ -47,7 +49,8 @@ class ShellTree:
     """Decides by a tree of the features that a shell has inside the job.
 
     A link that competes is held again while the tree answers ``wait``, if the tree tests the wait that Slurm predicts
-    and a held job retains its age on this cluster. The reason of an action is the path to the answer.
+    and a held job retains its age on this cluster. Slurm plans the start of a link that competes; the policy remembers
+    the planned wait while the link is held again. The reason of an action is the path to the answer.
 
     Args:
         parameter: ``use=SHARE``: the use of limits, by default that of the view's ended jobs; ``tree=FILE``: a
@@ -65,8 +68,10 @@ class ShellTree:
         given = read_parameters("shell-tree", parameter, PARAMETERS)
         self.use: int | None = given.get("use")
         self.tree = shell_tree_from(given["tree"]) if "tree" in given else default_tree()
-        retained = (scheduler or SlurmSettings()).retains_age(limits)
-        self.age_retained = retained and "slurm_wait" in measured_names(self.tree)
+        self.scheduler = scheduler or SlurmSettings()
+        self.age_retained = self.scheduler.retains_age(limits) and "slurm_wait" in measured_names(self.tree)
+        self.slurm_plan = SlurmEstimate(scheduler=scheduler)
+        self.planned: tuple[int, int | None] = (MISSING, None)
 
     def decide(self, view: View) -> Plan:
         """Returns the answer of the tree, for a link that is queued too."""
@@ -77,7 +82,8 @@ class ShellTree:
         if (plan := plan_without_choice(view, chain)) is not None:
             return plan
         use = use_of(view.ended, view.now_s) if self.use is None else self.use
-        state = measured_state(view, chain, use, age_retained=self.age_retained)
+        planned_wait_s = self._planned_wait_s(view, chain)
+        state = measured_state(view, chain, use, age_retained=self.age_retained, planned_wait_s=planned_wait_s)
         row = {name: float(value) for name, value in state.row().items()}
         submits = self.tree.leaf_of(row).value == SUBMIT
         path = f"tree:{reason(self.tree, row)}"
@@ -92,6 +98,17 @@ class ShellTree:
         elif self.age_retained and not submits and not queued.held:
             actions = (Hold(reason=path),)
         return Plan((*actions, Wait(reason=path, until_s=min(view.now_s + PASS_S, chain.ends_s))), estimate)
+
+    def _planned_wait_s(self, view: View, chain: ChainView) -> int | None:
+        """The wait in Slurm's plan when the next link last competed; None for no such wait."""
+        queued = chain.queued
+        if queued is None or not self.age_retained:
+            return None
+        if not queued.held:
+            wait_s = self.slurm_plan.lead_s(view, chain)
+            self.planned = queued.job, int(wait_s) if wait_s <= self.scheduler.bf_window_s else None
+        job, planned_wait_s = self.planned
+        return planned_wait_s if job == queued.job else None
 
 
 DURATIONS = frozenset(feature.name for feature in FEATURES if feature.unit == "duration")
