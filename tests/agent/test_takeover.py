@@ -266,3 +266,10 @@ def test_a_progress_file_stands_for_its_highest_saved_step(tmp_path: Path, monke
     (tmp_path / "[1]").mkdir()
     (tmp_path / "progress").rename(tmp_path / "[1]" / "progress")
     assert newest_checkpoint("*/progress", ".") == CheckpointMarker("10", 10)
+
+
+@pytest.mark.parametrize("text", ['{"step": 7}\n', '{"step": 5, "saved": true}\n', '{"stop": "USR2"}\n', ""])
+def test_a_progress_file_without_a_saved_step_stands_for_no_checkpoint(tmp_path: Path, text: str) -> None:
+    (tmp_path / "progress").write_text(text)
+    assert newest_checkpoint("progress", str(tmp_path), only_steps=True) is None
+    assert (newest_checkpoint("progress", str(tmp_path)) is None) == ("step" in text)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mirage.agent.chain.tag import GRACE, Tag, parse_tag, tag_of_this_job
-from mirage.agent.failure.training_progress import MOST_FILES, SAVED, matching_files, read_progress
+from mirage.agent.failure.training_progress import MOST_FILES, SAVED, STEP, matching_files, read_progress
 from mirage.duration import MINUTE_S
 from mirage.errors import MirageError, SlurmRefused, SlurmUnreachable, reason
 from mirage.job_state import JobState
@@ -255,13 +255,15 @@ def jobs_before(ready_file: Path) -> list[int]:
     return sorted(found)
 
 
-def newest_checkpoint(pattern: str, directory: str) -> CheckpointMarker | None:
+def newest_checkpoint(pattern: str, directory: str, *, only_steps: bool = False) -> CheckpointMarker | None:
     """The checkpoint that was changed last; None where there is none.
 
     Args:
         pattern: Path of a file or a folder, with ``*``, ``?`` and ``**`` as in a shell. Temporary names, such as
-            ``step_11.tmp``, are left out. A file with entries of ``mirage.hooks`` stands for its highest saved step.
+            ``step_11.tmp``, are left out. A file with steps of ``mirage.hooks`` stands for its highest saved one, or
+            for no checkpoint without one.
         directory: The folder of a relative path.
+        only_steps: Whether only saved steps count: the pattern is a progress file, which may be empty as yet.
     """
     newest: CheckpointMarker | None = None
     for path in matching_files(pattern, directory):
@@ -273,6 +275,8 @@ def newest_checkpoint(pattern: str, directory: str) -> CheckpointMarker | None:
             continue
         if known is not None and known.kind == SAVED:
             found = CheckpointMarker(str(known.value), known.value)
+        elif only_steps or (known is not None and known.kind == STEP):
+            continue
         else:
             found = CheckpointMarker(str(path), changed_ns)
         if newest is None or found.version > newest.version:

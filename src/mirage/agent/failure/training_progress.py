@@ -75,7 +75,7 @@ def read_progress(pattern: str, directory: str) -> TrainingProgress | None:
             continue
         for entry in _entries(tail_of(path, 0) or ""):
             for kind, known in steps.items():
-                if isinstance(entry.get(kind), int):
+                if type(entry.get(kind)) is int:  # no bool
                     known.append(entry[kind])
         newest_s = max(newest_s, int(path.stat().st_mtime))
     for kind, known in steps.items():

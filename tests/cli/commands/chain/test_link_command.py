@@ -218,6 +218,10 @@ def test_takeover_outside_of_a_job_is_refused_unless_nothing_is_to_be_waited_for
         "",
         "mirage: prints no checkpoint: neither --progress-file nor MIRAGE_PROGRESS_FILE names one\n",
     )
+    (tmp_path / "progress").touch()
+    monkeypatch.setenv("MIRAGE_PROGRESS_FILE", str(tmp_path / "progress"))
+    for given in (words[:3], (*words[:3], "--progress-file", str(tmp_path / "progress"))):
+        assert type_(*given) == ("", "")
     monkeypatch.setenv("MIRAGE_CHAIN", "serve-1")
     assert "--no-wait is not for a job of a chain, and this one belongs to serve-1" in type_(*words, status=2)[1]
 

@@ -214,10 +214,12 @@ def takeover(
         raise click.UsageError("--signal-after is longer than --max-overlap, so no signal would be sent")
     if no_wait and (chain := os.environ.get("MIRAGE_CHAIN")):
         raise click.UsageError(f"--no-wait is not for a job of a chain, and this one belongs to {chain}; leave it out")
-    pattern = pattern or os.environ.get("MIRAGE_PROGRESS_FILE")
-    before = newest_checkpoint(pattern, ".") if pattern else None
+    steps_file = os.environ.get("MIRAGE_PROGRESS_FILE")
+    pattern = pattern or steps_file
+    only_steps = pattern == steps_file
+    before = newest_checkpoint(pattern, ".", only_steps=only_steps) if pattern else None
     result = TakenOver((), 0.0, signalled=False) if no_wait else _waited(most_s, signal_after, signal)
-    found = newest_checkpoint(pattern, ".") if pattern else None
+    found = newest_checkpoint(pattern, ".", only_steps=only_steps) if pattern else None
     numbers = [one.id for one in result.previous]
     if not pattern:
         click.echo("mirage: prints no checkpoint: neither --progress-file nor MIRAGE_PROGRESS_FILE names one", err=True)
