@@ -15,6 +15,9 @@ from mirage.errors import ConfigurationError
 MOST_BYTES = 6_144
 """Largest size of a script without the user's own words."""
 
+MARK = "# mirage: a link of a chain without an agent"
+"""Second line of the script."""
+
 LEAST_S = 300
 """Three links in a row that ended within this time stop the chain."""
 

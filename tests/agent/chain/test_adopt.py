@@ -20,6 +20,8 @@ from mirage.agent.model import Chain, ChainSpec, LinkState
 from mirage.agent.paths import Home
 from mirage.agent.store.engine import make_engine
 from mirage.agent.store.sql_store import SqlStore, open_store
+from mirage.agentless.link_script import AgentlessSpec, link_script
+from mirage.agentless.shell_tree import default_tree
 from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.presets.detect import ScriptShape, shape_of
@@ -210,6 +212,10 @@ def test_what_no_source_shows_is_named(tmp_path: Path) -> None:
         described(Sources(), tmp_path, "job")
     with pytest.raises(ConfigurationError, match=r"batch script of job 41 cannot be read.*permission denied"):
         described(Sources(script=None), tmp_path)
+    with pytest.raises(ConfigurationError, match="job 41 is a link of a chain without an agent already"):
+        described(
+            Sources(script=link_script(AgentlessSpec("x", "k", "/", "job.sh", {}), default_tree()).encode()), tmp_path
+        )
     with pytest.raises(ConfigurationError, match="is not there; run this where it is mounted"):
         described(Sources(), tmp_path / "gone")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mirage.agent.chain.request import EXCLUDED, Caller, Request, read_request
 from mirage.agent.chain.tag import Tag, parse_tag
+from mirage.agentless.link_script import MARK
 from mirage.duration import format_duration
 from mirage.errors import ConfigurationError, SlurmError, SlurmRefused
 from mirage.job_state import MISSING, JobState
@@ -159,6 +160,11 @@ def describe_job(
             unknown.append(f"the processes of the job, and the signals that they handle: {error}")
     shell = batch_process(processes)
     script, script_source = _script(reader, number, stored)
+    if MARK.encode() in script.splitlines()[:2]:
+        raise ConfigurationError(
+            f"job {number} is a link of a chain without an agent already, and submits its next link itself; end that "
+            "chain first, then submit its script with `mirage submit`"
+        )
     raw, environment, origin = _environment(number, shell, stored, caller, source)
     if origin.startswith("this shell"):
         warnings.append(
