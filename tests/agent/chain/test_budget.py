@@ -68,7 +68,7 @@ def test_more_than_the_budget_leaves_nothing() -> None:
 
 def test_the_size_of_the_next_link() -> None:
     links = [ran(1, 5, 2, "n[1-3]", limit_s=HOUR_S, shortened_from_s=6 * HOUR_S)]
-    assert next_size(SPEC, links) == (2, 6 * HOUR_S)
+    assert next_size(SPEC, links) == (4, 6 * HOUR_S), "a range by its largest number"
     in_script = replace(SPEC, submission=Submission("job.sh"))
     assert next_size(in_script, links) == (3, 6 * HOUR_S)
     assert next_size(in_script, []) == (1, MISSING)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirage.agent.chain.history import chain_run, requested_nodes
+from mirage.agent.chain.history import chain_run, most_nodes, requested_nodes
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, Link, LinkState
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING
@@ -165,10 +165,15 @@ def test_decisions_report_what_was_left_then() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "nodes"), [("4", 4), ("2-8", 2), ("1k", 1024), ("0", 1), (None, 1), ("", 1), ("4,6", 4), ("many", 1)]
-)
-def test_nodes_are_read_from_the_options(output: str | None, nodes: int) -> None:
-    assert requested_nodes(ChainSpec(Submission("job.sh", {"nodes": output}))) == nodes
+    ("output", "nodes", "most"),
+    [
+        ("4", 4, 4), ("2-8", 2, 8), ("2-1k", 2, 1024), ("0", 1, 1), (None, 1, 1), ("", 1, 1), ("4,6", 4, 6),
+        ("many", 1, 1),
+    ],
+)  # fmt: skip
+def test_nodes_are_read_from_the_options(output: str | None, nodes: int, most: int) -> None:
+    spec = ChainSpec(Submission("job.sh", {"nodes": output}))
+    assert (requested_nodes(spec), most_nodes(spec)) == (nodes, most)
     assert requested_nodes(ChainSpec(Submission("job.sh"))) == 1
 
 

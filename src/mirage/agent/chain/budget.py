@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mirage.agent.chain.history import requested_nodes
+from mirage.agent.chain.history import most_nodes, requested_nodes
 from mirage.agent.chain.spec_check import limit_s as given_limit_s
 from mirage.agent.model import Chain, ChainSpec, Link, LinkState
 from mirage.duration import HOUR_S, MINUTE_S, UNLIMITED_S, WEEK_S
@@ -79,7 +79,7 @@ def nodes_of(spec: ChainSpec, link: Link) -> int:
 
 
 def next_size(spec: ChainSpec, links: Sequence[Link]) -> tuple[int, int]:
-    """The number of nodes and the usual limit of a chain's next link.
+    """The largest number of nodes and the usual limit of a chain's next link.
 
     Args:
         links: The last links of the chain.
@@ -93,7 +93,7 @@ def next_size(spec: ChainSpec, links: Sequence[Link]) -> tuple[int, int]:
     if limit_s is None:
         limit_s = max(known[-1].limit_s, known[-1].shortened_from_s) if known else MISSING
     ran = [link for link in links if link.nodelist]
-    return requested_nodes(spec) if "nodes" in options or not ran else nodes_of(spec, ran[-1]), limit_s
+    return most_nodes(spec) if "nodes" in options or not ran else nodes_of(spec, ran[-1]), limit_s
 
 
 def _runs(spec: ChainSpec, link: Link, now_s: int) -> Iterator[tuple[int, int, int]]:

@@ -74,8 +74,18 @@ def _serves_s(ready_s: int, over_s: int, loads: bool) -> int:
 
 def requested_nodes(spec: ChainSpec) -> int:
     """The nodes of a link: the smallest number of sbatch's ``--nodes``, else 1."""
-    match = re.match(r"(\d+)([km]?)", spec.submission.options.get("nodes") or "", re.IGNORECASE)
-    return max(int(match[1]) * {"": 1, "k": 1024, "m": 1024**2}[match[2].lower()], 1) if match else 1
+    return _node_counts(spec)[0]
+
+
+def most_nodes(spec: ChainSpec) -> int:
+    """The most nodes that a link may get: the largest number of sbatch's ``--nodes``, else 1."""
+    return max(_node_counts(spec))
+
+
+def _node_counts(spec: ChainSpec) -> list[int]:
+    """The numbers of sbatch's ``--nodes``, else 1."""
+    found = re.findall(r"(\d+)([km]?)", spec.submission.options.get("nodes") or "", re.IGNORECASE)
+    return [max(int(count) * {"": 1, "k": 1024, "m": 1024**2}[unit.lower()], 1) for count, unit in found] or [1]
 
 
 def _counts(link: Link) -> bool:

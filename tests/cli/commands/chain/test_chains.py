@@ -181,7 +181,7 @@ def test_a_refusal_comes_in_slurm_s_words_and_leaves_no_chain(terminal: Terminal
 
 
 def test_a_budget_below_one_job_is_refused(terminal: Terminal) -> None:
-    terminal.type("submit", "--budget", "7.9", "-N", "2", "--no-agent", "serve.sh", status=1)
+    terminal.type("submit", "--budget", "7.9", "-N", "1-2", "--no-agent", "serve.sh", status=1)
     assert "--budget 7.9 is less than one job needs: 2 nodes for 4:00:00, that is 8 node-hours" in terminal.stderr
     terminal.type("submit", "--budget", "8", "-N", "2", "--no-agent", "serve.sh")
 

@@ -293,7 +293,7 @@ def _check_first_job(spec: ChainSpec, request: Request) -> None:
     Raises:
         ConfigurationError: It is not.
     """
-    from mirage.agent.chain.history import requested_nodes
+    from mirage.agent.chain.history import most_nodes
     from mirage.agent.chain.spec_check import limit_s
     from mirage.duration import HOUR_S, UNLIMITED_S
 
@@ -301,7 +301,7 @@ def _check_first_job(spec: ChainSpec, request: Request) -> None:
     if not spec.budget_node_h or limit is None or limit >= UNLIMITED_S:
         return
     options = {**spec.submission.options, "nodes": request.given.get("nodes")}
-    nodes = requested_nodes(replace(spec, submission=replace(spec.submission, options=options)))
+    nodes = most_nodes(replace(spec, submission=replace(spec.submission, options=options)))
     if (needed := nodes * limit / HOUR_S) > spec.budget_node_h:
         raise ConfigurationError(
             f"--budget {spec.budget_node_h:g} is less than one job needs: {quantity(nodes, 'node')} for "
