@@ -12,7 +12,7 @@ import pytest
 
 from mirage.agent.chain.create import store_new_chain
 from mirage.agent.chain.tag import Tag
-from mirage.agent.model import Chain, LinkState
+from mirage.agent.model import Chain, ChainState, LinkState
 from mirage.agent.store.chain_file import read_chain_file
 from mirage.agent.store.sql_store import SqlStore
 from mirage.cli import cli_context as cluster
@@ -264,6 +264,21 @@ def test_a_dry_run_shows_the_next_job_and_changes_nothing(type_: Type, chain: Ca
     _, err = type_("chain", "edit", "serve", "--dry-run", "--replace-waiting", "-t", "1-0")
     assert err == "job 103 would be cancelled; the agent submits one with the changes in its place\n"
     assert chain() == before
+
+
+@pytest.mark.parametrize(
+    ("state", "cancelled", "edited"),
+    [
+        ("ending", "none follows", "chain serve is ending: no job follows the running one, whatever changes\n"),
+        ("paused", "the agent submits one with the changes after `mirage chain resume`", ""),
+    ],
+)
+def test_a_job_of_a_chain_that_submits_none_is_not_replaced(
+    type_: Type, store: SqlStore, chain: Callable[[], Chain], state: str, cancelled: str, edited: str
+) -> None:
+    store.change_chain(1, state=ChainState(state))
+    _, err = type_("chain", "edit", "serve", "--replace-waiting")
+    assert err == f"{edited}job 103 is cancelled; {cancelled}\n"
 
 
 def test_targets_of_messages_are_replaced_and_dropped(type_: Type, chain: Callable[[], Chain]) -> None:

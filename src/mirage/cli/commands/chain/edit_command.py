@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 
 UNANSWERED = "the waiting job stays; give --replace-waiting again when Slurm answers"
 
+_NEXT = {
+    "ending": "none follows",
+    "paused": "the agent submits one with the changes after `mirage chain resume`",
+}
+"""What replaces a cancelled job of a chain in a state."""
+
 COSTS = ("interruption_cost", "overlap_cost")
 
 
@@ -117,6 +123,8 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
             warn_of_refusal(replace(chain, spec=spec))
         _report_new_end(words, chain, spec, store.links(chain.id), now_s)
         waiting = [link.job for link in store.links(chain.id) if link.state.value in ("held", "queued")]
+        if chain.state.value == "ending":
+            click.echo(f"chain {chain.name} is ending: no job follows the running one, whatever changes", err=True)
         if words["replace_waiting"] and not waiting:
             click.echo(f"no job of chain {chain.name} waits: there is none to replace", err=True)
         if words["dry_run"]:
@@ -304,7 +312,8 @@ def _report(
         click.echo(f"next job: {next_line}")
     if cancelled:
         listed, is_done = ", ".join(map(str, cancelled)), "would be" if next_line else "is"
-        click.echo(f"job {listed} {is_done} cancelled; the agent submits one with the changes in its place", err=True)
+        what = _NEXT.get(chain.state.value, "the agent submits one with the changes in its place")
+        click.echo(f"job {listed} {is_done} cancelled; {what}", err=True)
     elif waiting:
         listed = ", ".join(map(str, waiting))
         click.echo(f"job {listed} waits as it was submitted; --replace-waiting exchanges it", err=True)
