@@ -222,6 +222,8 @@ def test_a_folder_that_the_user_may_not_enter_is_named(tmp_path: Path, monkeypat
         ({"output": "made/run.log", "chdir": "made"}, "there is no folder {}/made/made,"),
         ({"output": "made"}, "--output made: {}/made is a folder, and each job would fail at once; name a file in it$"),
         ({"output": "run.log", "error": "."}, "--error .: {} is a folder"),
+        ({"output": "made/%j/out"}, "no folder has the number of a new job, and Slurm makes none, .*; put %j into the"),
+        ({"output": "made/%x-%4A/out"}, "--output made/%x-%4A/out: no folder has the number of a new job"),
         ({"output": "logs/"}, "--output logs/: {}/logs is a folder"),
     ],
 )
@@ -233,8 +235,8 @@ def test_an_output_that_no_job_can_open_is_refused(tmp_path: Path, given: dict[s
 
 @pytest.mark.parametrize(
     "given",
-    [{}, {"output": "run.log"}, {"output": "made/%j.log"}, {"output": "%x/run.log"}, {"output": "lo\\gs.txt"},
-     {"output": "logs/run.log", "chdir": "gone"}, {"error": "/dev/null"}],
+    [{}, {"output": "run.log"}, {"output": "made/%j.log"}, {"output": "%x/run.log"}, {"output": "made/%%j/%j.log"},
+     {"output": "lo\\gs.txt"}, {"output": "logs/run.log", "chdir": "gone"}, {"error": "/dev/null"}],
 )  # fmt: skip
 def test_an_output_that_may_be_opened_is_accepted(tmp_path: Path, given: dict[str, str | None]) -> None:
     (tmp_path / "made").mkdir()

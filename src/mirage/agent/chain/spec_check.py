@@ -36,6 +36,9 @@ _SIGNALS = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 URG CONT TSTP TTIN TTOU XCPU"
 SIGNALS = tuple(_SIGNALS.split())
 """Names of signals that scancel knows and a job can handle."""
 
+_JOB_NUMBER = re.compile(r"(?<!%)%\d*[jJA]")
+"""Patterns in names of output files that stand for the number of the job."""
+
 _NOT_HANDLED = ("KILL", "STOP", str(int(signal.SIGKILL)), str(int(signal.SIGSTOP)))
 
 
@@ -315,6 +318,8 @@ def _output_problem(where: Path, file: str) -> tuple[str, str]:
     folder = where.joinpath(*takewhile(lambda part: "%" not in part, parents))
     if not os.path.isdir(folder):  # unlike Path.is_dir, also answers in a folder that is closed
         return f"there is no folder {folder}, which Slurm does not make", f"mkdir -p {shlex.quote(str(folder))}"
+    if any(_JOB_NUMBER.search(part) for part in parents):
+        return "no folder has the number of a new job, and Slurm makes none", "put %j into the name of the file"
     if file.endswith("/") or os.path.isdir(place):
         return f"{place} is a folder", "name a file in it"
     there = place if os.path.exists(place) else folder
