@@ -15,11 +15,11 @@ from mirage.agent.chain.submission import FIRST_LINK_ONLY
 from mirage.agent.model import ChainSpec
 from mirage.agent.paths import LINK_SCRIPT, Home, private_folder
 from mirage.agent.store.identity import random_letters
-from mirage.agentless.link_script import AgentlessSpec, link_script
+from mirage.agentless.link_script import LEAST_S, AgentlessSpec, link_script
 from mirage.agentless.shell_features import THOUSAND, USE_S, mean_use
 from mirage.agentless.shell_tree import ShellTree
 from mirage.atomic_file import write_atomically
-from mirage.duration import HOUR_S, UNLIMITED_S
+from mirage.duration import HOUR_S, UNLIMITED_S, format_duration
 from mirage.errors import ConfigurationError, RequestNotSent, SlurmError, SlurmRefused, StoreError
 from mirage.job_state import MISSING
 from mirage.policy.policy_registry import make_policy
@@ -110,6 +110,17 @@ def agentless_request(
         arguments=("1", "0", *request.submission.arguments),
     )  # fmt: skip
     return AgentlessRequest(rules, link_script(rules, policy.tree), request.script, first)
+
+
+def all_end_soon(spec: ChainSpec, given: Chosen) -> tuple[str, ...]:
+    """A remark on a limit so short that the chain stops after three links."""
+    limit = limit_s(given)
+    if limit is None or limit > LEAST_S or spec.links in (1, 2, 3):
+        return ()
+    return (
+        f"warning: three jobs in a row that end within {format_duration(LEAST_S)} stop the chain, and with -t "
+        f"{given['time']} every job does; give a longer limit",
+    )
 
 
 def _options(request: Request, spec: ChainSpec) -> dict[str, str | None]:

@@ -62,6 +62,9 @@ def test_it_is_refused_in_words(
 
 
 @pytest.mark.parametrize(
+    ("given", "warns"), [(("-t", "6"), False), (("-t", "5"), True), (("-t", "5", "--links", "3"), False), ((), False)]
+)
+@pytest.mark.parametrize(
     ("why", "status", "message"),
     [
         ("(connect failure)", 1, "nothing was submitted, and there is no chain: try again"),
@@ -69,8 +72,8 @@ def test_it_is_refused_in_words(
     ],
 )
 def test_a_request_that_was_not_sent_is_no_lost_answer(
-    why: str, status: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    why: str, status: int, message: str, given: tuple[str, ...], warns: bool, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     sbatch = tmp_path / "sbatch"
     sbatch.write_text(f"#!/bin/sh\necho 'sbatch: error: Unable to contact slurm controller {why}' >&2\nexit 1\n")
@@ -79,6 +82,8 @@ def test_a_request_that_was_not_sent_is_no_lost_answer(
     monkeypatch.setenv("MIRAGE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.sh").write_text("#!/bin/sh\n")
-    assert main(["submit", "--agentless", "-t", "1:00:00", "--chain", "alone", "train.sh"]) == status
-    assert message in capsys.readouterr().err
+    assert main(["submit", "--agentless", *given, "--chain", "alone", "train.sh"]) == status
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert ("that end within 00:05:00 stop the chain, and with -t 5 every job does" in printed) is warns
     assert (tmp_path / "home" / "agentless" / "alone").exists() == (status == 75)

@@ -317,7 +317,13 @@ def _submit_agentless(
     Raises:
         UsageError: An option needs an agent.
     """
-    from mirage.agent.chain.agentless_chain import NOT_AGENTLESS, POLICY, agentless_request, submit_agentless
+    from mirage.agent.chain.agentless_chain import (
+        NOT_AGENTLESS,
+        POLICY,
+        agentless_request,
+        all_end_soon,
+        submit_agentless,
+    )
 
     for name, why in NOT_AGENTLESS.items():
         if words[name]:
@@ -332,6 +338,7 @@ def _submit_agentless(
     spec = new_spec(words, cost, request, now_s)
     name, slurm = words["name"] or new_name(words, request), cluster.client()
     chain = agentless_request(cluster.home(), request, spec, name, slurm, now_s)
+    note(words, *all_end_soon(spec, request.given))
     if site.no_chains_in_partitions and not request.given.get("partition"):  # no agent finds out where Slurm puts it
         site.check_place({"partition": ",".join(one.name for one in slurm.machine().partitions if one.default)})
     if words["dry_run"]:
