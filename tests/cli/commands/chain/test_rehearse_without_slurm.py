@@ -112,6 +112,7 @@ def test_the_jobs_end_and_are_warned_by_the_rehearsal_alone(
     assert f"mirage: the time limit of each job is {limit} " in capsys.readouterr().err
     assert called.startswith(" "), "no SBATCH_SIGNAL"
     assert directives((tmp_path / "copy").read_bytes()) == {"job-name": "own"}
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "home").rglob("*") if path.is_dir()} == {0o700}
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
     """
     from mirage.agent.chain.request import read_request
     from mirage.agent.chain.spec_check import default_grace_s, limit_s
+    from mirage.agent.paths import private_folder
     from mirage.presets.detect import shape_of
     from mirage.presets.preset import preset_named
     from mirage.presets.wrapper import is_shell_script
@@ -134,7 +135,7 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
         environment={k: v for k, v in {**os.environ, **request.submission.environment}.items() if k != "SBATCH_SIGNAL"},
     )  # fmt: skip
     folder = cluster.home().folder / "rehearsals" / f"{request.script_name}-{secrets.token_hex(3)}"
-    folder.mkdir(parents=True)
+    private_folder(folder)
     slurm = cluster.client()
     wait = re.match(r"\d+", slurm.configuration().get("killwait", ""))
     rehearsal = run_twice(
