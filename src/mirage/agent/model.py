@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from mirage.duration import HOUR_S
+from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.records import Submission
 
@@ -225,6 +225,8 @@ class Link:
         progress: The progress at its end, ``saved 1200``, ``step 1234`` or ``time 1790000000``; empty where not known.
         shortened_from_s: Its usual limit, where the agent has given it a shorter one to end before a reservation;
             ``MISSING`` where it has not. A planned link then has its limit already.
+        ends_s: The end of its limit as Slurm reports it after a suspension, ``UNLIMITED_S`` while it is suspended;
+            ``MISSING`` where it was not.
     """
 
     chain: int
@@ -251,6 +253,15 @@ class Link:
     nodelist: str = ""
     progress: str = ""
     shortened_from_s: int = MISSING
+    ends_s: int = MISSING
+
+    @property
+    def limit_ends_s(self) -> int:
+        """The time at which its limit ends it.
+
+        ``UNLIMITED_S`` without a limit, and while it is suspended.
+        """
+        return max(self.started_s + self.limit_s, self.ends_s) if 0 < self.limit_s < UNLIMITED_S else UNLIMITED_S
 
     @property
     def place(self) -> int:

@@ -344,11 +344,11 @@ def test_a_signal_that_fails_for_one_chain_reaches_the_others() -> None:
 
 
 def test_a_job_that_is_suspended_is_signalled_when_it_runs_again() -> None:
-    world = OneChain(running(1, **LAST_CALL, ready_s=7_000))
+    world = OneChain(running(1, **LAST_CALL, ready_s=7_000, ends_s=UNLIMITED_S))
     world.shows(replace(job(101, link=1), state=JobState.SUSPENDED))
     handed_over(world)
     assert (world.slurm.calls, world.links[0].signalled_s) == ([], -1)
-    assert "job 101 is suspended" in world.trouble
+    assert "job 101 is suspended: its limit does not run, and no signal reaches it until it runs" in world.trouble
 
 
 TIMED_OUT = {"state": LinkState.ENDED, "outcome": JobState.TIMEOUT, "started_s": 1_000, "limit_s": 3_600}

@@ -17,6 +17,7 @@ from mirage.agent.cycle.observations import (
     vanished,
 )
 from mirage.agent.model import EventRecord, Link, LinkState
+from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.records import AccountedJob, QueuedJob
 
@@ -275,6 +276,19 @@ def test_a_start_by_the_queue(start_s: int, eligible_s: int, started_s: int, rel
     change = change_from_queue(HELD, job(JobState.RUNNING, start_s=start_s, eligible_s=eligible_s), 130)
     assert change.columns == {"state": LinkState.RUNNING, "started_s": started_s, "released_s": released_s}
     assert reported(change) == [("started", "job 7")]
+
+
+@pytest.mark.parametrize(
+    ("state", "end_s", "limit_ends_s"),
+    [
+        (JobState.RUNNING, 700, 700), (JobState.RUNNING, 702, 700), (JobState.RUNNING, MISSING, 700),
+        (JobState.SUSPENDED, 700, UNLIMITED_S), (JobState.RUNNING, 761, 761),
+    ],
+)  # fmt: skip
+def test_a_suspension_moves_the_end_of_the_limit(state: JobState, end_s: int, limit_ends_s: int) -> None:
+    link = replace(RUNNING, limit_s=600, ends_s=UNLIMITED_S)
+    change = change_from_queue(link, job(state, start_s=100, end_s=end_s, limit_s=600), 300)
+    assert replace(link, **change.columns).limit_ends_s == limit_ends_s
 
 
 @pytest.mark.parametrize("state", [JobState.SUSPENDED, JobState.REQUEUED])

@@ -128,6 +128,16 @@ def test_a_store_without_reservations_gets_room_for_them(url: str, opened) -> No
     assert [chain.reserved for chain in opened(url).chains()] == ["5 6 maint", ""]
 
 
+def test_a_store_without_suspensions_gets_room_for_them(url: str, opened) -> None:
+    at_version(url, "0002")
+    with closing(SqlStore(make_engine(url))) as old, old._writing() as connection:
+        upgrade(connection, "0009")
+    store = opened(url)
+    check_early_version_is_stored(store)
+    store.change_link(1, 2, ends_s=7200)
+    assert [link.ends_s for link in opened(url).links(1)] == [-1, 7200]
+
+
 def _insert(connection: sa.Connection, table: str, row: dict[str, object]) -> None:
     kinds = {"spec": sa.JSON(), "earlier": sa.JSON(), "estimate": sa.JSON(), "saw": sa.JSON()}
     columns = [sa.column(name, kinds[name]) if name in kinds else sa.column(name) for name in row]

@@ -15,7 +15,7 @@ from mirage.agent.chain.submission import CHAIN, LINK
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.model import SHELL, STEPS, Chain, ChainState, Link, LinkState
 from mirage.daemon_threads import answer_in_thread
-from mirage.duration import MINUTE_S, UNLIMITED_S
+from mirage.duration import MINUTE_S
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.hostlist import expand_hosts
@@ -176,6 +176,11 @@ def hand_over(
     moments += [context.now_s + turn_s] if turn_s else []
     for link in running:
         link = next(known for known in context.links[chain.id] if known.number == link.number)
+        job = context.job_of(chain, link)
+        if job is not None and job.state is JobState.SUSPENDED:
+            what = "its limit does not run, and no signal reaches it until it runs again"
+            context.trouble(chain, f"job {job.id} is suspended: {what}")
+            continue
         call_s = last_call_s(context, chain, link)
         signal, _ = chain.spec.signal_to(link.number)
         if link.number in leaving or (signal and context.now_s >= call_s):
@@ -194,12 +199,10 @@ def grace_s(chain: Chain, link: Link) -> int:
 def last_call_s(context: CycleContext, chain: Chain, link: Link) -> int:
     """The latest time of a link's signal: grace and margin before its limit.
 
-    The margin covers the duration of a cycle. Slurm's end time counts where it is later: the time in which a job was
-    suspended is not part of its run.
+    The margin covers the duration of a cycle.
     """
-    job = context.job_of(chain, link)
-    ends_s = limit_ends_s(link) if job is None else max(limit_ends_s(link), job.end_s)
-    return ends_s - grace_s(chain, link) - min(context.margin_s, LONGEST_MARGIN_S, max(link.limit_s // 10, 0))
+    margin_s = min(context.margin_s, LONGEST_MARGIN_S, max(link.limit_s // 10, 0))
+    return link.limit_ends_s - grace_s(chain, link) - margin_s
 
 
 def next_last_call_s(context: CycleContext, chain: Chain) -> int:
@@ -243,12 +246,7 @@ def _is_signalled_late(chain: Chain, link: Link) -> bool:
 
 def _ended_by_limit_s(link: Link) -> int:
     """The time at which the limit ended a link, later where the job was suspended."""
-    return max(limit_ends_s(link), link.ended_s - KILLED_LATER_S)
-
-
-def limit_ends_s(link: Link) -> int:
-    """The time at which the limit ends a link; ``UNLIMITED_S`` without a limit."""
-    return link.started_s + link.limit_s if 0 < link.limit_s < UNLIMITED_S else UNLIMITED_S
+    return max(link.limit_ends_s, link.ended_s - KILLED_LATER_S)
 
 
 def _with_readiness(context: CycleContext, chain: Chain, link: Link, probes: ReadinessProbes) -> Link:
@@ -271,9 +269,6 @@ def _end_previous(context: CycleContext, chain: Chain, link: Link, *, cancel: bo
     """
     spec, job = chain.spec, context.job_of(chain, link)
     if job is None:  # it is gone, or another job has its number now
-        return MISSING
-    if job.state is JobState.SUSPENDED:
-        context.trouble(chain, f"job {job.id} is suspended, where no signal reaches it; it gets one when it runs again")
         return MISSING
     grace_s = spec.grace_s if spec.signal_to(link.number)[0] else 0
     signalled_s = link.signalled_s

@@ -8,6 +8,7 @@ from typing import Any
 
 from mirage.agent.chain.tag import Tag, parse_tag
 from mirage.agent.model import ChainSpec, EventRecord, Link, LinkState
+from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.records import AccountedJob, QueuedJob
 from mirage.slurm_words.reasons import in_words, is_usual
@@ -86,11 +87,10 @@ def change_from_accounting(link: Link, job: AccountedJob, now_s: int, spec: Chai
 
 def vanished(link: Link, now_s: int) -> Change:
     """The change of a link that is not in the queue any more: ended at its limit, or now."""
-    limit_ends_s = link.started_s + link.limit_s if MISSING not in (link.started_s, link.limit_s) else MISSING
-    past_limit = limit_ends_s != MISSING and limit_ends_s <= now_s
+    past_limit = link.started_s != MISSING and link.limit_ends_s <= now_s
     columns = {
         "state": LinkState.ENDED,
-        "ended_s": limit_ends_s if past_limit else now_s,
+        "ended_s": link.limit_ends_s if past_limit else now_s,
         "outcome": JobState.TIMEOUT if past_limit else JobState.UNKNOWN,
     }
     event = EventRecord(link.chain, link.number, now_s, "vanished", f"job {link.job} is not in the queue any more")
@@ -120,7 +120,7 @@ def _running(link: Link, job: QueuedJob, now_s: int) -> dict[str, Any]:
     if job.completing and link.state is LinkState.RUNNING:  # it ends or is requeued: the next poll shows which
         return {}
     started_s = job.start_s if job.start_s != MISSING else now_s
-    columns: dict[str, Any] = {"state": LinkState.RUNNING, "started_s": started_s}
+    columns: dict[str, Any] = {"state": LinkState.RUNNING, "started_s": started_s, "ends_s": _later_end_s(job)}
     if job.nodelist:
         columns["nodelist"] = job.nodelist
     if link.state is not LinkState.RUNNING and not job.completing:  # it started before the cancellation
@@ -130,6 +130,14 @@ def _running(link: Link, job: QueuedJob, now_s: int) -> dict[str, Any]:
     if link.released_s == MISSING:
         columns["released_s"] = min(started_s, job.eligible_s) if job.eligible_s > 0 else started_s
     return {name: value for name, value in columns.items() if getattr(link, name) != value}
+
+
+def _later_end_s(job: QueuedJob) -> int:
+    """The end of the limit of a job that was suspended, as in ``Link.ends_s``."""
+    if job.state is JobState.SUSPENDED:
+        return UNLIMITED_S
+    moved = job.limit_s != MISSING and job.end_s > job.start_s + job.limit_s + SAME_START_S
+    return job.end_s if moved else MISSING
 
 
 def _begun_anew(link: Link, job: QueuedJob) -> dict[str, Any]:

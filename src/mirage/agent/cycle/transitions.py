@@ -251,10 +251,8 @@ def _done_by_exit(chain: Chain, links: list[Link]) -> Link | None:
         return None
     drain_s = max(AT_THE_LIMIT_S, chain.spec.slurm_warning_s + SLURM_EARLY_S)
     for link in links:
-        if link.state is LinkState.ENDED and link.outcome is JobState.COMPLETED and link.signalled_s == MISSING:
-            early = MISSING in (link.started_s, link.limit_s) or (
-                link.ended_s < link.started_s + link.limit_s - drain_s
-            )
-            if early:
-                return link
+        by_itself = link.outcome is JobState.COMPLETED and link.signalled_s == MISSING
+        early = link.started_s == MISSING or link.ended_s < link.limit_ends_s - drain_s
+        if link.state is LinkState.ENDED and by_itself and early:
+            return link
     return None

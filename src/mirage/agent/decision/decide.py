@@ -15,7 +15,6 @@ from functools import cache
 
 from mirage.agent.chain.spec_check import AT_THE_END
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.handover import limit_ends_s
 from mirage.agent.cycle.retries import clock_of
 from mirage.agent.decision.fallback import (
     DISTRUSTED,
@@ -155,7 +154,7 @@ class Decider:
         answered = {answer.chain for answer in answers}
         due = [c for c in open_cases if c in attended and c not in self.open and c not in answered]
         due = [c for c in due if _is_due(context, context.chains[c])]
-        due.sort(key=lambda chain: limit_ends_s(open_cases[chain].present))
+        due.sort(key=lambda chain: open_cases[chain].present.limit_ends_s)
         if due and self.budget is not None:
             due = due[: self.budget.affordable(len(due))]
             self.budget.begin(len(due))
@@ -357,7 +356,7 @@ def released_before_next_pass(context: CycleContext, made: ChainDecision) -> Cha
         return made
     next_pass_s = now_s + context.settings.pass_every_s
     moment_s = min(_named_s(made.plan), _lead_reached_s(made))
-    if moment_s >= min(next_pass_s, limit_ends_s(case.present)):
+    if moment_s >= min(next_pass_s, case.present.limit_ends_s):
         return made
     reason = f"before-next-pass:{made.reason}"
     plan = replace(made.plan, actions=(Submit(reason=reason),))

@@ -20,7 +20,6 @@ from mirage.agent.chain.spec_check import limit_s as given_limit_s
 from mirage.agent.chain.spec_check import shortest_link_s
 from mirage.agent.chain.submission import effective_options, excluded_nodes, script_of
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.handover import limit_ends_s
 from mirage.agent.cycle.retries import clock_of
 from mirage.agent.cycle.transitions import RESERVED
 from mirage.agent.decision.reservation_wall import LinkNodes, ReservationWall, link_nodes
@@ -295,7 +294,7 @@ def _job(context: CycleContext, chain: Chain, link: Link) -> QueuedJob | None:
 def _busy_until_s(context: CycleContext, chain: Chain, link: Link) -> int:
     """The time at which the running link reaches its limit; now where none runs."""
     running = context.of(chain, LinkState.RUNNING)
-    ends_s = (limit_ends_s(one) for one in running if one.number < link.number)
+    ends_s = (one.limit_ends_s for one in running if one.number < link.number)
     return max([context.now_s, *ends_s])
 
 

@@ -133,7 +133,7 @@ def chain_view(context: CycleContext, chain: Chain, present: Link, waiting: Link
     job = context.snapshot.by_id[present.job]
     following = context.job_of(chain, waiting)
     mine = view.running.id == present.job
-    ends_s = present.started_s + present.limit_s
+    ends_s = present.limit_ends_s
     if chain.spec.policy.partition(":")[0] not in AT_THE_END:
         ends_s -= grace_s(chain, present) + load_time_s(context, chain) + notice_s(context, present)
     known: dict[str, Any] = {name: int(getattr(view.running, name)[mine][0]) for name in _FROM_JOB if mine.any()}

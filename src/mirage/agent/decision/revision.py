@@ -22,7 +22,7 @@ from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.retries import clock_of
 from mirage.agent.decision.open_decision import Undecided
 from mirage.agent.model import Chain, ChainState, EventRecord, Link, LinkState
-from mirage.duration import MINUTE_S, UNLIMITED_S, format_duration
+from mirage.duration import MINUTE_S, format_duration
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING, JobState
 from mirage.policy.plan import Action, Hold, Plan, Postpone, Release, Shorten, Submit, Withdraw
@@ -117,7 +117,7 @@ class _Queued:
         The stored time lets the agent release the link if the running one ends earlier.
 
         """
-        start_s = min(start_s, _ends_s(self.present))
+        start_s = min(start_s, self.present.limit_ends_s)
         if start_s <= self.context.now_s:
             return self.release()
         if not self.held and start_s == self.begins_s:
@@ -164,7 +164,7 @@ class _Queued:
         settings = self.context.settings
         if (
             self.context.next_links(self.chain)[-1].number > self.link.number
-            or _ends_s(self.present) - self.context.now_s <= settings.settle_s + settings.poll_s
+            or self.present.limit_ends_s - self.context.now_s <= settings.settle_s + settings.poll_s
         ):
             return self.hold()
         self.link = self.context.change_link(self.link, withdrawn_s=self.context.now_s)
@@ -253,10 +253,6 @@ def _in_order(plan: Plan) -> Iterator[Action]:
         yield action
         if isinstance(action, Withdraw):
             return
-
-
-def _ends_s(link: Link) -> int:
-    return link.started_s + link.limit_s if 0 < link.limit_s < UNLIMITED_S else UNLIMITED_S
 
 
 def _listed(done: list[str]) -> str:

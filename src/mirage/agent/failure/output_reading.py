@@ -143,7 +143,7 @@ def is_failure(chain: Chain, link: Link, settings: AgentSettings) -> bool:
         return False
     drain_s = max(AT_THE_LIMIT_S, chain.spec.slurm_warning_s + SLURM_EARLY_S)
     soon = link.ended_s - link.started_s <= settings.early_end_s(link.limit_s)
-    drained = link.limit_s > 0 and link.ended_s >= link.started_s + link.limit_s - drain_s
+    drained = link.ended_s >= link.limit_ends_s - drain_s
     if link.outcome is JobState.COMPLETED:
         return soon and not chain.spec.until_done
     return link.outcome in BROKEN and (soon or not drained)

@@ -165,11 +165,7 @@ def _of_chains(chains: Sequence[tuple[Chain, list[Link]]], now_s: int) -> Iterab
     runs = {(chain.name,): chain_run(chain, links, (), now_s) for chain, links in chains}
     running = {(chain.name,): [x for x in links if x.state is LinkState.RUNNING] for chain, links in chains}
     live = {key: row[-1].number if row else 0 for key, row in running.items()}
-    ends_s = {
-        k: row[-1].started_s + row[-1].limit_s
-        for k, row in running.items()
-        if row and 0 < row[-1].limit_s < UNLIMITED_S
-    }
+    ends_s = {k: row[-1].limit_ends_s for k, row in running.items() if row and row[-1].limit_ends_s < UNLIMITED_S}
     lost_s = {key: run.interruption_s for key, run in runs.items()}
     twice_s = {key: run.overlap_s for key, run in runs.items()}
     wasted_s = {key: run.wasted_node_h * HOUR_S for key, run in runs.items()}

@@ -197,6 +197,11 @@ def _reservations(connection: Connection) -> None:
     _add_columns(connection, "links", *_times("shortened_from_s"))
 
 
+def _suspensions(connection: Connection) -> None:
+    """The end of the limit of a link that was suspended."""
+    _add_columns(connection, "links", *_times("ends_s"))
+
+
 _MIGRATIONS: dict[str, Callable[[Connection], None]] = {
     "0001": _first,
     "0002": _cancelled,
@@ -207,6 +212,7 @@ _MIGRATIONS: dict[str, Callable[[Connection], None]] = {
     "0007": _nodes,
     "0008": _progress,
     "0009": _reservations,
+    "0010": _suspensions,
 }
 
 NEWEST = max(_MIGRATIONS)

@@ -63,6 +63,7 @@ links = Table(
     Column("nodelist", Text, nullable=False, default=""),
     Column("progress", String(40), nullable=False, default=""),
     Column("shortened_from_s", BigInteger, nullable=False, default=-1),
+    Column("ends_s", BigInteger, nullable=False, default=-1),
 )  # fmt: skip
 
 decisions = Table(

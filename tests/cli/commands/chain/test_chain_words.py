@@ -108,6 +108,14 @@ def test_list_of_chosen_columns(type_: Type, words: list[str], lines: list[str])
     assert type_("chain", "list", *words)[0].splitlines() == lines
 
 
+@pytest.mark.parametrize(("ends_s", "left"), [(NOW_S + 5_000, "01:23:20"), (UNLIMITED_S, "-")])
+def test_list_counts_to_the_end_that_a_suspension_has_moved(
+    type_: Type, store: SqlStore, ends_s: int, left: str
+) -> None:
+    store.change_link(1, 2, ends_s=ends_s)
+    assert type_("chain", "list", "-nP", "-o", "left")[0].splitlines() == [left, "-"]
+
+
 def test_list_of_a_column_that_there_is_not(type_: Type) -> None:
     _, err = type_("chain", "list", "-o", "chain,node", status=2)
     assert err.splitlines()[-1] == (

@@ -155,7 +155,7 @@ def _report_new_end(words: Mapping[str, Any], chain: Chain, spec: ChainSpec, lin
     """Prints a new end of a chain; one before that of the running job is a warning."""
     if spec.until_s == chain.spec.until_s:
         return
-    ends_s = [link.started_s + link.limit_s for link in links if link.state.value == "running"]
+    ends_s = [link.limit_ends_s for link in links if link.state.value == "running"]
     for remark in about_end(words, chain.name, spec, now_s, min(ends_s, default=now_s) - now_s):
         click.echo(remark, err=True)
 

@@ -154,8 +154,8 @@ def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
     alive = [link for link in links if link.state.value != "ended"]
     following = [link for link in alive if shown is not None and link.number > shown.number]
     waiting = [link for link in known if link.reason]
-    limited = bool(running) and 0 < running[-1].limit_s < UNLIMITED_S
-    left = max(running[-1].started_s + running[-1].limit_s - now_s, 0) if limited else None
+    ends_s = running[-1].limit_ends_s if running else UNLIMITED_S
+    left = max(ends_s - now_s, 0) if ends_s < UNLIMITED_S else None
     budget = budget_of(chain, links, now_s)
     reserved = ReservedTime.of(chain.reserved)
     stopped = reserved.in_words if reserved is not None else in_words(waiting[-1].reason) if waiting else ""
