@@ -138,7 +138,9 @@ def slurm_warning_s(given: Chosen, signal: str, grace_s: int) -> int:
 
 
 def late_signal(spec: ChainSpec, given: Chosen, limit_name: str = TIME_LIMIT) -> tuple[str, ...]:
-    """A remark on a grace above half of the limit, which is the most that a link gets."""
+    """A remark on no grace, or on one above half of the limit, the most that a link gets."""
+    if spec.signal and not spec.grace_s:
+        return ("--grace 0 ends a job as it gets its signal, before it can save; give a longer grace",)
     limit = limit_s(given)
     if limit is None or not spec.signal or spec.grace_s <= limit // 2:
         return ()

@@ -250,9 +250,19 @@ def test_a_limit_with_a_unit_is_stored_in_slurms_form(type_: Type, chain: Callab
     assert chain().spec.submission.options["time"] == "1-12:00:00"
 
 
-def test_a_grace_above_half_of_the_limit_is_a_remark(type_: Type, chain: Callable[[], Chain]) -> None:
-    _, remark = type_("chain", "edit", "serve", "-t", "3:00:00", "--grace", "2h")
-    assert remark.startswith("--grace 02:00:00 is longer than half of the time limit 3:00:00: each job gets its signal")
+@pytest.mark.parametrize(
+    ("words", "remark"),
+    [
+        (("--grace", "2h"), "--grace 02:00:00 is longer than half of the time limit 3:00:00: each job gets its signal"),
+        (("--grace", "0"), "--grace 0 ends a job as it gets its signal, before it can save; give a longer grace\n"),
+        (("--links-a-day", "7"), "--links-a-day 7 is less than the 8 jobs of 03:00:00 that 1-00:00:00 can need"),
+        (("--links-a-day", "8"), "job 103 waits"),
+    ],
+)
+def test_a_grace_and_a_brake_that_do_not_fit_the_limit_are_a_remark(
+    type_: Type, chain: Callable[[], Chain], words: tuple[str, ...], remark: str
+) -> None:
+    assert type_("chain", "edit", "serve", "-t", "3:00:00", *words)[1].startswith(remark)
 
 
 def test_a_dry_run_shows_the_next_job_and_changes_nothing(type_: Type, chain: Callable[[], Chain]) -> None:

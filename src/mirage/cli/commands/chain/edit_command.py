@@ -113,7 +113,7 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
         spec = _fields(words, costs, chain, store, now_s)
         job, spec = _with_preset(ctx, words, edit, job, spec)
         new_limit = edit.script is not None or "time" in (*edit.options, *edit.unset)
-        spec = _checked(spec, edit, job, until_done=words["until_done"] or (spec.until_done and not new_limit))
+        spec = _checked(spec, edit, job, now_s, until_done=words["until_done"] or (spec.until_done and not new_limit))
         edited = changed = differences(chain.spec, spec, job.script_name if edit.script is not None else "")
         if words["clear_excluded"] and chain.excluded:
             changed = {**edited, "excluded": (chain.excluded, "-")}
@@ -200,16 +200,16 @@ def _with_preset(
     )  # fmt: skip
 
 
-def _checked(spec: ChainSpec, edit: JobEdit, job: Request, *, until_done: bool) -> ChainSpec:
+def _checked(spec: ChainSpec, edit: JobEdit, job: Request, now_s: int, *, until_done: bool) -> ChainSpec:
     """Returns the checked specification; folders of a changed job count on this host only."""
     from mirage.agent.chain.edit import checked_spec
-    from mirage.agent.chain.spec_check import check_output_folders, late_signal
+    from mirage.agent.chain.spec_check import check_output_folders, late_signal, too_few_a_day
 
     is_here = edit.changes_something and not os.environ.get("MIRAGE_SSH")
     directory = Path(job.submission.directory) if is_here else None
     spec = checked_spec(spec, job, directory, until_done=until_done)
     outputs = () if directory is None else check_output_folders(job.given, directory)
-    for remark in (*late_signal(spec, job.given), *outputs):
+    for remark in (*late_signal(spec, job.given), *too_few_a_day(spec, job.given, now_s), *outputs):
         click.echo(remark, err=True)
     return spec
 
