@@ -96,7 +96,8 @@ def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--array=1-3",), "--array cannot be used for the agent's jobs: one job runs the agent at a time"),
+        (("--array=1-3",), "--array cannot be used for the agent's jobs: one job, on one node, runs the agent at a "),
+        (("-N", "2"), "--nodes cannot be used"),
         (("-q", "long", "-W"), "--wait cannot be used"),
         (("-q", "long", "job.sh"), "'job.sh' is no option of sbatch; the agent's jobs have a script of their own"),
         (("--nodez",), "unrecognized option '--nodez'"),
