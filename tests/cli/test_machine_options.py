@@ -145,6 +145,10 @@ DATABASE = "AccountingStorageType=accounting_storage/slurmdbd\n"
             "Slurm ignores bf_interval=-7 and bf_resolution=0, too small a number, and takes its default",
         ),
         ("SchedulerParameters=bf_interval=-1\n", ""),
+        (
+            "SchedulerParameters=defer, BF_Max_Job_User=1,bf_window=90,defer,bf_continue,max_rpc_cnt=0\n",
+            "SchedulerParameters that are not simulated: defer, bf_max_job_user\n",
+        ),
         ("nodes = 4\n", "it has no line of a slurm.conf, so Slurm's defaults are simulated; name the slurm.conf of"),
         (f"{DATABASE}{WEIGHTS}", ""),
         (

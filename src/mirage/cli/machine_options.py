@@ -273,6 +273,7 @@ def report_remarks(slurm_conf: str) -> None:
         fair_share_remark,
         foreign_file_remark,
         ignored_remark,
+        other_parameters_remark,
         priority_type_remark,
         read_options,
         small_parameters_remark,
@@ -281,6 +282,7 @@ def report_remarks(slurm_conf: str) -> None:
     options = read_options(slurm_conf)
     for remark in (
         foreign_file_remark, ignored_remark, priority_type_remark, fair_share_remark, small_parameters_remark,
+        other_parameters_remark,
     ):  # fmt: skip
         if text := remark(options):
             click.echo(f"mirage: {slurm_conf}: {text}", err=True)

@@ -209,6 +209,14 @@ _SCHEDULER_PARAMETERS = {
 }
 """Parameter → setting, its unit in seconds, and the least that slurmctld accepts (backfill.c, job_scheduler.c)."""
 
+_NOT_SIMULATED = frozenset((
+    "assoc_limit_stop", "batch_sched_delay", "bf_busy_nodes", "bf_job_part_count_reserve", "bf_max_job_array_resv",
+    "bf_max_job_assoc", "bf_max_job_part", "bf_max_job_start", "bf_max_job_user", "bf_max_job_user_part", "bf_max_time",
+    "bf_min_age_reserve", "bf_min_prio_reserve", "bf_node_space_size", "bf_one_resv_per_job", "bf_running_job_reserve",
+    "defer", "max_rpc_cnt", "max_sched_time", "pack_serial_at_end", "partition_job_depth", "sched_max_job_start",
+))  # fmt: skip
+"""Parameters by which slurmctld starts jobs at other times, unless they are 0."""
+
 _PRIORITY_WEIGHTS = {
     "PriorityWeightAge": "weight_age",
     "PriorityWeightFairshare": "weight_fairshare",
@@ -326,13 +334,28 @@ def small_parameters_remark(options: Mapping[str, str]) -> str:
     Args:
         options: Keys in lower case.
     """
-    words = [word.strip() for word in options.get("schedulerparameters", "").lower().split(",")]
     small = [
-        word for word in words
+        word for word in _parameters(options)
         if (key := word.partition("=")[0]) in _SCHEDULER_PARAMETERS and re.fullmatch(r"-?\d+", word[len(key) + 1 :])
         and word != "bf_interval=-1" and int(word[len(key) + 1 :]) < _SCHEDULER_PARAMETERS[key][2]
     ]  # fmt: skip
     return f"Slurm ignores {' and '.join(small)}, too small a number, and takes its default" if small else ""
+
+
+def other_parameters_remark(options: Mapping[str, str]) -> str:
+    """Which ``SchedulerParameters`` change starts only in Slurm; empty for none.
+
+    Args:
+        options: Keys in lower case.
+    """
+    words = [word.partition("=") for word in _parameters(options)]
+    others = [key for key, equals, value in words if key in _NOT_SIMULATED and (value.strip("0") or not equals)]
+    return f"SchedulerParameters that are not simulated: {', '.join(dict.fromkeys(others))}" if others else ""
+
+
+def _parameters(options: Mapping[str, str]) -> list[str]:
+    """The words of ``SchedulerParameters``, in lower case."""
+    return [word.strip() for word in options.get("schedulerparameters", "").lower().split(",")]
 
 
 def _scheduler_parameters(options: Mapping[str, str], path: str | Path) -> dict[str, float | bool]:
@@ -342,7 +365,7 @@ def _scheduler_parameters(options: Mapping[str, str], path: str | Path) -> dict[
     """
     found: dict[str, float | bool] = {}
     backfills = "builtin" not in options.get("schedulertype", "")
-    words = [word.strip().partition("=") for word in options.get("schedulerparameters", "").lower().split(",")]
+    words = [word.partition("=") for word in _parameters(options)]
     for key, value in {key: value for key, _, value in reversed(words)}.items():
         if key == "preempt_youngest_first":
             found["youngest_first"] = True
