@@ -208,6 +208,13 @@ def test_partitions_that_are_not_up_are_reported(
     assert capsys.readouterr().err == (remark if closed else "")
 
 
+def test_options_of_partitions_that_are_not_simulated_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = "PartitionName=DEFAULT MaxNodes=1 qos=big\nPartitionName=p Nodes=n1\nPartitionName=q Nodes=n2 MinNodes=2\n"
+    Path("old.conf").write_text(f"SelectType=select/linear\nNodeName=n1\nNodeName=n2 State=DOWN\n{lines}")
+    replace(NOTHING, slurm_conf="old.conf").machine()
+    assert capsys.readouterr().err == "mirage: old.conf: options of partitions that are not simulated: QOS\n"
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -72,6 +72,11 @@ def limited(limit: Limit) -> Cluster:
             "with 9 CPUs each, and partition 'all' has 0 such nodes",
         ),
         (GPUS, table((0, 1, 7200, 1), gpus=[1], partition=["few"]), "its time limit is 02:00:00 and partition 'few' a"),
+        (
+            Cluster((NodeGroup("node", 4),), (Partition("p", max_nodes=2),)),
+            table((0, 1, 9, 3), (0, 1, 9, 2)),
+            r"it requests 3 nodes and partition 'p' allows 2 \(1 such job in all",
+        ),
         (limited(Limit(nodes=1)), table((0, 1, 9, 2)), "it counts as 2 nodes and the limit is 1 node per user"),
         (limited(Limit("all", gpus=7)), table((0, 1, 9, 2)), "as 8 GPUs and the limit is 7 GPUs of all together"),
         (limited(Limit("all", jobs=0)), table((0, 1, 9, 1)), "it counts as 1 job and the limit is 0 jobs of all"),

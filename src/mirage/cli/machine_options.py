@@ -100,12 +100,13 @@ class MachineOptions:
             from mirage.sim.slurm_conf.cluster_conf import (
                 closed_remark,
                 cluster_from_slurm_conf,
+                other_options_remark,
                 shared_nodes_remark,
             )
 
             assert self.slurm_conf is not None
             cluster = cluster_from_slurm_conf(self.slurm_conf)
-            for remark in (closed_remark, shared_nodes_remark):
+            for remark in (closed_remark, other_options_remark, shared_nodes_remark):
                 if text := remark(self.slurm_conf, cluster):
                     click.echo(f"mirage: {self.slurm_conf}: {text}", err=True)
         return SimulatedMachine(cluster, settings, self.slurm_conf or self.settings or SETTINGS[0])

@@ -56,6 +56,7 @@ class Partition:
             known memory; without a default, the job takes none.
         default_memory_per_cpu_mib: ``DefMemPerCPU``, likewise per CPU.
         default_memory_per_gpu_mib: ``DefMemPerGPU``, likewise per GPU.
+        max_nodes: ``MaxNodes`` of a job; None for any number.
     """
 
     name: str
@@ -66,12 +67,13 @@ class Partition:
     default_memory_mib: int | None = None
     default_memory_per_cpu_mib: int | None = None
     default_memory_per_gpu_mib: int | None = None
+    max_nodes: int | None = None
 
     def __post_init__(self) -> None:
         groups: object = self.groups
         if isinstance(groups, str):
             raise ClusterError(f"partition {self.name!r} needs a tuple of the names of its node groups, got {groups!r}")
-        make_whole(self, "max_limit_s")
+        make_whole(self, "max_limit_s", "max_nodes")
 
 
 LIMITED_PER = ("user", "account", "all")

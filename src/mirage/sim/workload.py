@@ -264,6 +264,11 @@ def misfits(jobs: Records, cluster: Cluster) -> dict[int, str]:
                 f"its time limit is {format_duration(int(jobs.limit_s[row]))} and {_in_words(partition)} allows "
                 f"{format_duration(partition.max_limit_s)}"
             )
+        for row in rows[jobs.nodes[rows] > partition.max_nodes] if partition.max_nodes is not None else ():
+            reasons[int(row)] = (
+                f"it requests {quantity(int(jobs.nodes[row]), 'node')} and {_in_words(partition)} allows "
+                f"{partition.max_nodes}"
+            )
         room = _room(jobs if len(rows) == len(jobs) else jobs[rows], cluster, partition)
         for row in rows[jobs.nodes[rows] > room]:
             reasons[int(row)] = (

@@ -18,7 +18,7 @@ from tests.support.small_slurm import BEGIN_S
 
 SHARED = Cluster(
     (NodeGroup("big", 4, 8, 64), NodeGroup("small", 2, 0, 16)),
-    (Partition("main"), Partition("gpu", ("big",), max_limit_s=1800)),
+    (Partition("main"), Partition("gpu", ("big",), max_limit_s=1800, max_nodes=3)),
     True,
     {"high": 2.0, "low": 1.0},
 )
@@ -126,7 +126,7 @@ def test_the_time_limit(tmp_path: Path, partition: str, time: str | None, limit_
     [
         ({"partition": "gpu", "time": "31"}, "Requested time limit is invalid (missing or exceeds some limit)"),
         ({"nodes": "7"}, "Node count specification invalid"),
-        ({"nodes": "5", "partition": "gpu"}, "Node count specification invalid"),
+        ({"nodes": "4", "partition": "gpu"}, "Node count specification invalid"),
         ({"nodes": "5", "gpus_per_node": "1"}, "Requested node configuration is not available"),
         ({"gpus": "9"}, "Requested node configuration is not available"),
         ({"nodes": "5", "cpus_per_task": "17"}, "Requested node configuration is not available"),

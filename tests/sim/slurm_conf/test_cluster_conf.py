@@ -191,6 +191,7 @@ def test_a_node_has_what_its_line_declares(conf, text, group):
     [
         ("Nodes=n1", Partition("p", ("n1",))),
         ("\tNodes=n1\tMaxTime=60", Partition("p", ("n1",), max_limit_s=3600)),
+        ("Nodes=n1 MaxNodes=3", Partition("p", ("n1",), max_nodes=3)),
         ("Nodes=all", Partition("p", ("n1",))),
         ('Nodes="n1" PriorityTier=3 PriorityJobFactor=2.5', Partition("p", ("n1",), 3, 2.5)),
         ("Nodes=n1 Priority=10 PriorityTier=3", Partition("p", ("n1",), 10, 10.0)),

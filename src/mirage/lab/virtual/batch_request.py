@@ -230,7 +230,8 @@ def _admit(cluster: Cluster, partition: int, limit_s: int, nodes: int, gpus: int
     if limit_s > where.max_limit_s or limit_s < 1:
         refuse(INVALID_LIMIT)
     groups = cluster.groups_of(where)
-    if nodes > sum(group.count for group in groups) or nodes < 1:
+    most = sum(group.count for group in groups)
+    if not 1 <= nodes <= (most if where.max_nodes is None else min(most, where.max_nodes)):
         refuse(TOO_MANY_NODES)
     if nodes > sum(g.count for g in groups if not cluster.shared_nodes or (g.gpus >= gpus and g.cpus >= cpus)):
         refuse(UNAVAILABLE)

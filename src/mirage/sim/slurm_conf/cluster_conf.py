@@ -20,6 +20,9 @@ _WORD = re.compile(r"([A-Za-z]+)\s*=\s*(\"[^\"]*\"|\S+)")
 _ABSENT = ("future", "down", "drain", "fail")
 """States in which a node is configured but cannot run jobs."""
 
+_NOT_SIMULATED = ("MaxCPUsPerNode", "MaxCPUsPerSocket", "MinNodes", "QOS")
+"""Options of partitions by which slurmctld starts other jobs."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Node:
@@ -103,6 +106,18 @@ def closed_remark(path: str | Path, cluster: Cluster) -> str:
     declared = _blocks(option_lines(path), "partitionname")
     closed = [one.name for one in cluster.partitions if declared.get(one.name, {}).get("state", "UP").upper() != "UP"]
     return f"partitions that are DOWN, DRAIN or INACTIVE are simulated as UP: {first_of(closed)}" if closed else ""
+
+
+def other_options_remark(path: str | Path, cluster: Cluster) -> str:
+    """Which options of partitions of a ``slurm.conf`` are not simulated; empty for none.
+
+    Args:
+        cluster: Its cluster.
+    """
+    declared = _blocks(option_lines(path), "partitionname")
+    used = {key for one in cluster.partitions for key in declared.get(one.name, {})}
+    others = [option for option in _NOT_SIMULATED if option.lower() in used]
+    return f"options of partitions that are not simulated: {', '.join(others)}" if others else ""
 
 
 def _blocks(lines: Iterable[tuple[str, str]], key: str) -> dict[str, Options]:
@@ -256,16 +271,16 @@ def _partition(
         common: Options of the whole file, where jobs take memory.
     """
     limit = options.get("maxtime", "UNLIMITED")
+    any_nodes = options.get("maxnodes", "UNLIMITED").upper() in ("UNLIMITED", "INFINITE")
     older = "Priority" if "priority" in options else ""
     try:
-        if options.get("maxnodes", "0").upper() not in ("UNLIMITED", "INFINITE"):
-            _whole(options, "MaxNodes")  # not simulated, but slurmctld refuses a file with a wrong one
         return Partition(
             name,
             groups,
             tier=_whole(options, older or "PriorityTier"),
             job_factor=_decimal(options, older or "PriorityJobFactor"),
             max_limit_s=parse_duration_s(limit) if limit.upper() != "INFINITE" else UNLIMITED_S,
+            max_nodes=None if any_nodes else _whole(options, "MaxNodes"),
             **({} if common is None else _default_memory(options, common)),
         )
     except ConfigurationError as error:
