@@ -79,6 +79,7 @@ def test_a_job_that_is_cancelled_while_it_waits_does_not_end_an_outage() -> None
         ("nobody waits", []),
         ("nodes are kept free for a large job", [("bob", 5.0, 20.5, 0.2, 1), ("eve", 4.0, 20.2, 0.1, 9)]),
         ("most nodes are in use", [("bob", 5.0, 20.5, 0.2, 1), ("eve", 0.0, 0.0, 30.0, 5)]),
+        ("a job starts when another ends", [("bob", 5.0, 20.5, 0.2, 1), ("eve", 0.0, 0.0, 20.0, 5)]),
     ],
 )
 def test_what_is_no_outage(name: str, others: list[Row]) -> None:

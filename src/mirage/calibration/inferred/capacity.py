@@ -61,7 +61,7 @@ class NodeOutage:
     Attributes:
         start_s: The last start before it.
         end_s: The first start after it.
-        nodes: Nodes in use at its end.
+        nodes: Nodes in use until its end.
         waiting: Number of jobs that waited from before it to its end, and would have fitted.
     """
 
@@ -165,7 +165,7 @@ def outages(jobs: JobTable, times_s: Ints, nodes: Ints) -> tuple[NodeOutage, ...
     for k in np.flatnonzero(np.diff(starts_s) >= OUTAGE_S):
         from_s, to_s = int(starts_s[k]), int(starts_s[k + 1])
         there = int(nodes[np.searchsorted(times_s, from_s, side="right") - 1])
-        busy = int(jobs.nodes[(jobs.start_s < to_s) & (jobs.end_s > to_s)].sum())
+        busy = int(jobs.nodes[(jobs.start_s < to_s) & (jobs.end_s >= to_s)].sum())
         idle = there - busy
         waits = (jobs.submit_s <= from_s) & (jobs.start_s >= to_s)
         drains = (jobs.nodes[waits] > idle).any()  # nodes stay free for a large job
