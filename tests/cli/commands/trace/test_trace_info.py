@@ -164,6 +164,15 @@ def test_convert_reports_jobs_that_cannot_be_scaled_down(tmp_path, capsys):
     )
 
 
+@pytest.mark.parametrize(("factor", "load"), [("3/2", 1.15), ("1.3", 0.919), ("1.2", None), ("3", None)])
+def test_convert_reports_a_load_that_rounding_changes(tmp_path, capsys, factor, load):
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,nodes,elapsed_s\n1,1,60\n2,3,20\n3,4,15\n")  # 60 node-seconds each
+    assert main(["trace", "convert", str(path), str(tmp_path / "large.csv"), "--scale-nodes", factor]) == 0
+    rounded = f"mirage: nodes of jobs of {path} rounded after scaling; all jobs together need {load} times the scaled"
+    assert capsys.readouterr().err.startswith(rounded if load else "mirage: 3 jobs written to")
+
+
 @pytest.mark.parametrize(("given", "delimiter"), [(";", ";"), (r"\t", "\t"), ("@@", "@@")])
 def test_the_delimiter_of_sacct(tmp_path, capsys, given, delimiter):
     path = tmp_path / "sacct.txt"

@@ -15,6 +15,9 @@ from mirage.trace.scale import scaled_nodes
 from mirage.trace.table import JobTable
 from mirage.trace.write_trace import format_to_write, write_trace
 
+NOTABLE_CHANGE = 0.05
+"""Least relative change of the load by rounding that is reported."""
+
 
 def _factor(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Fraction | None:
     """Returns a factor above 0.
@@ -67,18 +70,18 @@ def convert(trace: str, out: str, to: str | None, scale_nodes: Fraction | None, 
     table = read_named_trace(trace, reading).table
     if scale_nodes is not None:
         whole, table = table, scaled_nodes(table, scale_nodes)
-        _report_raised(trace, whole, table, scale_nodes)
+        _report_rounded(trace, whole, table, scale_nodes)
     write_trace(table, out, to)
     click.echo(f"mirage: {quantity(len(table), 'job')} written to {out}", err=True)
 
 
-def _report_raised(trace: str, whole: JobTable, scaled: JobTable, factor: Fraction) -> None:
-    """Reports jobs that have one node because they cannot have less, and the added load."""
+def _report_rounded(trace: str, whole: JobTable, scaled: JobTable, factor: Fraction) -> None:
+    """Reports jobs raised to one node, and a load that rounding changes."""
     raised = int(((whole.nodes > 0) & (whole.nodes * float(factor) < 1)).sum())
-    if not raised:
-        return
     held, scaled_held = (float(table.nodes.clip(0) @ table.run_s.clip(0)) for table in (whole, scaled))
-    load = f"; all jobs together need {scaled_held / (held * factor):.3g} times the scaled node-hours" if held else ""
-    click.echo(
-        f"mirage: {quantity(raised, 'job')} of {trace} below one node after scaling, raised to one node{load}", err=True
-    )
+    change = scaled_held / (held * factor) if held else 1
+    if not raised and abs(change - 1) < NOTABLE_CHANGE:
+        return
+    what = f"{quantity(raised, 'job')} of {trace} below one node after scaling, raised to one node"
+    load = f"; all jobs together need {change:.3g} times the scaled node-hours" if held else ""
+    click.echo(f"mirage: {what if raised else f'nodes of jobs of {trace} rounded after scaling'}{load}", err=True)
