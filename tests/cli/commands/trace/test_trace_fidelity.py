@@ -135,6 +135,11 @@ def test_files_that_do_not_fit_are_named_with_what_to_do(folder, capsys) -> None
     assert "torn.csv:2: wrong number of fields: 3 instead of 4" in refused(capsys, "jobs.csv", "torn.csv")
 
 
+def test_two_traces_on_one_standard_input_are_refused(capsys) -> None:
+    assert main(["trace", "fidelity", "-", "-"]) == 2
+    assert "RECORDED and SIMULATED cannot both be standard input; name one file" in capsys.readouterr().err
+
+
 def test_swf_counts_from_a_beginning_of_its_own(folder, capsys) -> None:
     rows = [f"{k} {6 * k * HOUR} {HOUR} {3 * HOUR} 1 -1 -1 1 {4 * HOUR} -1 1 1 1 -1 -1 -1 -1 -1" for k in range(1, 40)]
     Path("log.swf").write_text(f"; UnixStartTime: {DAY0}\n" + "\n".join(rows) + "\n")

@@ -65,6 +65,8 @@ def fidelity(
     """
     if first is not None and until is not None and first >= until:
         raise click.UsageError("--from must be before --until")
+    if recorded == simulated == "-":
+        raise click.UsageError("RECORDED and SIMULATED cannot both be standard input; name one file")
     if chart is not None:
         from mirage.report.pages.fidelity_page import check_kind
 
