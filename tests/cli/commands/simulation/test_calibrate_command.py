@@ -126,6 +126,14 @@ def test_what_is_declared_is_taken_and_not_inferred(
             ["--fit-from", "2030-01-01", "--judge-from", "2030-02-01", "--until", "2030-03-01"],
             "there are no jobs that were submitted from 2030-01-01T00:00:00Z to 2030-02-01T00:00:00Z; the trace",
         ),
+        (
+            ["--fit-from", "2030-01-01"],
+            "2030-01-01T00:00:00Z (--fit-from) is not before 1970-02-12T00:00:00Z (the end of the trace): give an",
+        ),
+        (
+            ["--fit-from", "1970-02-01", "--until", "1970-02-01"],
+            "1970-02-01T00:00:00Z (--fit-from) is not before 1970-02-01T00:00:00Z (--until): give an earlier date",
+        ),
         (["--qos", "/no/such.txt"], "cannot read /no/such.txt"),
         (["--slurm-conf", __file__], "has no settings of a scheduler"),
         (["--report", "x.png"], "its name must end in .html"),

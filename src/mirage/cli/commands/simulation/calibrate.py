@@ -282,13 +282,19 @@ def _slices(
     """Returns the slice to fit to, and the slice to judge on.
 
     Raises:
-        ConfigurationError: One of them is shorter than two weeks.
+        ConfigurationError: One of them is shorter than two weeks, or begins after the trace.
     """
     from mirage.calibration.fit_mechanisms import WARM_UP_S, TraceSlice
+    from mirage.trace.statistics.summary import iso_utc
 
     first, last = int(jobs.submit_s[0]) // DAY_S * DAY_S, (int(jobs.submit_s[-1]) // DAY_S + 1) * DAY_S
     begin_s = first + WARM_UP_S if fit_from is None else fit_from
     end_s = last if until is None else until
+    if judge_from is None and begin_s >= end_s and fit_from is not None:
+        raise ConfigurationError(
+            f"{iso_utc(begin_s)} (--fit-from) is not before {iso_utc(end_s)} "
+            f"({'the end of the trace' if until is None else '--until'}): give an earlier date"
+        )
     middle_s = (begin_s + end_s) // (2 * DAY_S) * DAY_S if judge_from is None else judge_from
     _check_span(begin_s, middle_s, end_s, min(end_s, last) - first, by_default=(fit_from, judge_from) == (None, None))
     return TraceSlice(begin_s, middle_s), TraceSlice(middle_s, end_s)
