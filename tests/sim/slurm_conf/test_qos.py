@@ -56,13 +56,19 @@ def test_the_columns_may_stand_in_any_order(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", HEAD, "Name|Priority\nnormal|0\n", "      Name   Priority\n---- ----\nnormal 0\n"]
+    ("text", "lacking"),
+    [
+        ("", "Name, Priority, Preempt"),
+        (HEAD, "Name, Priority, Preempt"),
+        ("Name|Priority\nnormal|0\n", "Preempt"),
+        ("      Name   Priority\n---- ----\nnormal 0\n", "Name, Priority, Preempt"),
+    ],
 )
-def test_a_file_of_something_else_is_refused(file: Path, text: str) -> None:
+def test_a_file_of_something_else_is_refused(file: Path, text: str, lacking: str) -> None:
     file.write_text(text)
     with pytest.raises(ConfigurationError) as refused:
         with_qos(POOL, file)
-    assert str(refused.value) == (f"{file} is not what `sacctmgr -P show qos` prints: no Name, Priority and Preempt")
+    assert str(refused.value) == f"{file} is not what `sacctmgr -P show qos` prints: no {lacking}"
 
 
 def test_a_file_that_is_not_there_is_named_with_what_writes_it(file: Path) -> None:

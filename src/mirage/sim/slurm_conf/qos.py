@@ -69,8 +69,9 @@ def qos_table(text: str, path: str) -> QosTable:
         ConfigurationError: A row cannot be read, or lacks the columns Name, Priority and Preempt.
     """
     rows = list(csv.DictReader(text.splitlines(), delimiter="|", quoting=csv.QUOTE_NONE))
-    if not rows or not {"Name", "Priority", "Preempt"} <= rows[0].keys():
-        raise ConfigurationError(f"{path} is not what `sacctmgr -P show qos` prints: no Name, Priority and Preempt")
+    lacking = [name for name in ("Name", "Priority", "Preempt") if not rows or name not in rows[0]]
+    if lacking:
+        raise ConfigurationError(f"{path} is not what `sacctmgr -P show qos` prints: no {', '.join(lacking)}")
     factors = {row["Name"]: _priority(f"{path}: line {number}", row) for number, row in enumerate(rows, 2)}
     preempts = {row["Name"]: tuple(filter(None, row["Preempt"].split(","))) for row in rows}
     limits = [limit for number, row in enumerate(rows, 2) for limit in _limits(f"{path}: line {number}", row)]
