@@ -66,6 +66,7 @@ def test_a_time_without_a_zone_is_read_in_the_one_that_is_named() -> None:
         ("", "3 days 00:00:00", 3 * DAY_S),
         ("", "1 day 02:00:00.500000", 26 * HOUR_S),
         ("slurm", "30", 1800),
+        ("slurm", "1.9", 114),
         ("slurm", "2-12", 60 * HOUR_S),
         ("slurm", "48:00:00", 48 * HOUR_S),
         ("slurm", "UNLIMITED", UNLIMITED_S),

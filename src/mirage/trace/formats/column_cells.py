@@ -174,6 +174,8 @@ def _duration(unit_s: float) -> ReadCell:
 def _clock_form(cell: str) -> int:
     """Reads a duration as Slurm writes it, or as pandas does: ``3 days 00:00:00``."""
     word = cell.strip()
+    if "." in word and (minutes := _number(word)) is not None:
+        return _scaled(minutes, MINUTE_S, cell)
     if word.lower() in _EMPTY or is_no_limit(word):
         return MISSING
     if found := _DAYS_AND_CLOCK.fullmatch(word):
