@@ -102,6 +102,14 @@ COMPLAINTS = [
         '[{"job_id": 1, "time": {}, "state": {"current": "FAILED"}, "allocation_nodes": -3}]',
         ":1: negative count: -3; leave out what is not known",
     ),
+    *(
+        (
+            "sacct-json",
+            f'[{{"job_id": 1, "time": {{"{field}": -3600}}, "state": {{"current": "FAILED"}}}}]',
+            ":1: negative count: -3600; leave out what is not known",
+        )
+        for field in ("elapsed", "limit")
+    ),
     (
         "sacct-json",
         "[\n{",

@@ -68,8 +68,8 @@ def _number(value: Any, infinite: int = MISSING) -> int:
         raise LineError("not a number", _shown(value), "make the file with sacct --json") from error
 
 
-def _count(value: Any) -> int:
-    """Returns a count; Slurm's −1 and −2 mean that there is none.
+def _count(value: Any, infinite: int = MISSING) -> int:
+    """Returns a count, or a duration; Slurm's −1 and −2 mean that there is none.
 
     Raises:
         LineError: The value is not a number, or a negative one.
@@ -77,7 +77,7 @@ def _count(value: Any) -> int:
     number = value.get("number") if isinstance(value, Mapping) else value
     if isinstance(number, int | float) and number < NO_COUNT:
         raise LineError("negative count", _shown(number), "leave out what is not known")
-    return _number(value)
+    return _number(value, infinite)
 
 
 def _shape(error: Exception, job: Any) -> str:
@@ -99,13 +99,13 @@ def _record(job: Any, tally: ReadTally) -> JobRecord:
     submit_s, eligible_s, start_s, end_s = (
         _number(time.get(name)) or MISSING for name in ("submission", "eligible", "start", "end")
     )
-    elapsed_s = _number(time.get("elapsed"))
+    elapsed_s = _count(time.get("elapsed"))
     hosts = _text(job.get("nodes"))
     if names_tasks(job_id := _identifier(job)):
         tally.notes[UNSPLIT_ARRAY] += 1
     start_s, end_s = true_lifetime_s(state, start_s, end_s, elapsed_s, hosts, tally.notes)
     nodes, cpus = _nodes(job, hosts), _cpus(job)
-    limit_min = UNLIMITED_S if time.get("limit", 0) is None else _number(time.get("limit"), infinite=UNLIMITED_S)
+    limit_min = UNLIMITED_S if time.get("limit", 0) is None else _count(time.get("limit"), infinite=UNLIMITED_S)
     return JobRecord(
         job_id=job_id,
         submit_s=submit_s,
