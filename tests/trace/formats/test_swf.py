@@ -67,11 +67,17 @@ def test_the_header_moves_times(read):
 
 
 @pytest.mark.parametrize(
-    ("start", "noted"), [("0", 0), ("-1", 0), ("unknown", 0), ("1704067200000", 1), ("2024-01-01", 1)]
+    ("start", "noted"), [("0", 0), ("-1", 0), ("Unknown", 0), ("abc", 1), ("1704067200000", 1), ("2024-01-01", 1)]
 )
 def test_a_start_time_that_is_none_moves_nothing(read, start, noted):
     trace = read(f"; UnixStartTime: {start}", GOOD)
     assert (trace.table.submit_s[0], trace.report.notes.get(swf.NO_START, 0)) == (100, noted)
+
+
+@pytest.mark.parametrize(("start", "submit", "noted"), [("5000", "5000", 1), ("5000", "4999", 0), ("0", "5000", 0)])
+def test_submissions_that_count_from_1970_already_are_noted(read, start, submit, noted):
+    trace = read(f"; UnixStartTime: {start}", GOOD.replace(" 100 ", f" {submit} "))
+    assert (trace.table.submit_s[0], trace.report.notes.get(swf.ABSOLUTE, 0)) == (int(start) + int(submit), noted)
 
 
 STATUS = (0, 1, 5, -1, 2, 3, 4)

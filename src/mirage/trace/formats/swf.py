@@ -54,6 +54,7 @@ EXACT_IN_FLOAT = 2**53
 """Integers below this are exact as floating-point numbers."""
 
 NO_START = "UnixStartTime that is not a time in seconds (the times are read as if the trace began in 1970)"
+ABSOLUTE = "UnixStartTime added to submissions that seem to count from 1970 already (remove it from the header)"
 WIDER = "row with more than eighteen fields (the first eighteen read)"
 
 STATES = {0: JobState.FAILED, 1: JobState.COMPLETED, CANCELLED_STATUS: JobState.CANCELLED}
@@ -118,9 +119,12 @@ def read_swf(data: bytes, tally: ReadTally) -> JobTable:
     tally.blank -= tally.header
     if found.wider:
         tally.notes[WIDER] += found.wider
-    if not start_s and re.match(r"(?!-1\b)\S*[1-9]", tally.metadata.get("UnixStartTime", "")):
+    if not start_s and re.match(r"(?i)(?!(-1|0|unknown)\b)\S", tally.metadata.get("UnixStartTime", "")):
         tally.notes[NO_START] += 1
-    return rows.table()
+    table = rows.table()
+    if start_s and len(table) and table.submit_s.min() >= 2 * start_s:
+        tally.notes[ABSOLUTE] += 1
+    return table
 
 
 def _without_heading(data: bytes, tally: ReadTally) -> bytes:
