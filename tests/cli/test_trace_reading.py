@@ -75,6 +75,24 @@ def test_a_bad_line_stops_unless_it_is_to_be_skipped_and_reported(
 
 
 @pytest.mark.parametrize(
+    ("given", "unused"),
+    [
+        ({"fields": "JobID", "delimiter": ";"}, "--fields and --delimiter"),
+        ({"fields": "JobID", "delimiter": ",", "columns": "job_id=job_id"}, "--fields"),
+        ({"delimiter": ",", "columns": "job_id=job_id"}, ""),
+    ],
+)
+def test_options_that_a_format_does_not_have_are_a_warning(
+    given: dict[str, Any], unused: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,nodes\n7,1\n")
+    read_named_trace(str(path), replace(READING, format="csv", **given))
+    warning = f"mirage: warning: {path} is read as csv, which does not use {unused}\n"
+    assert capsys.readouterr().err == (warning if unused else "")
+
+
+@pytest.mark.parametrize(
     "words", ["trace info", "trace convert", "trace fit", "trace generate", "simulate", "evaluate"]
 )
 def test_every_command_that_reads_a_trace_takes_the_columns_of_any_csv(words: str) -> None:

@@ -44,10 +44,22 @@ def read_named_trace(path: str, reading: TraceOptions) -> Trace:
             progress=progress,
         )
     print_complaints(trace.report)
+    _report_unused(path, trace.report.format, reading)
     if not len(trace.table):
         raise TraceError(f"{trace.report.path}: it has no job; check its period, and the errors of what wrote it")
     _report_gap(path, trace.table)
     return trace
+
+
+def _report_unused(path: str, format: str, reading: TraceOptions) -> None:
+    """Reports options that the reader of a built-in format does not have."""
+    from mirage.trace.read_trace import READERS
+
+    if format == "sacct" or format not in READERS:
+        return
+    given = {"--fields": reading.fields, "--delimiter": reading.delimiter if reading.columns is None else None}
+    if unused := " and ".join(option for option, value in given.items() if value):
+        click.echo(f"mirage: warning: {path} is read as {format}, which does not use {unused}", err=True)
 
 
 def _report_gap(path: str, table: JobTable) -> None:
