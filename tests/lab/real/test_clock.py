@@ -18,6 +18,7 @@ from mirage.lab.real import clock_lock
 from mirage.lab.real.clock import clock_environment, forget_clock, shared_beginning, start_clock
 from mirage.lab.real.clock_lock import SharedLock
 from mirage.lab.real.lab_spec import LabSpec
+from mirage.lab.real.private_cluster import PrivateCluster
 from tests.support.second_user import OTHER
 from tests.support.waiting import until
 
@@ -73,6 +74,19 @@ def test_a_lock_that_changes_hands_is_left_alone(name: str, monkeypatch: pytest.
 def test_a_lock_that_does_not_exist_is_named() -> None:
     with pytest.raises(OSError, match="no semaphore /mirage-none"):
         SharedLock("/mirage-none")
+
+
+@pytest.mark.parametrize(("other", "left"), [("", ""), ("/lib/other.so:", "/lib/other.so"), ("a.so ", "a.so")])
+def test_a_cluster_at_normal_speed_leaves_the_fast_clock_of_a_shell(
+    other: str, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = PrivateCluster(LabSpec(directory=tmp_path))
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    assert "LD_PRELOAD" not in cluster.user_environment
+    monkeypatch.setenv("LD_PRELOAD", f"{other}/usr/lib/faketime/libfaketimeMT.so.1")
+    monkeypatch.setenv("FAKETIME", "+0 x20")
+    off = {"LD_PRELOAD": left, "FAKETIME": "", "FAKETIME_SHARED": ""}
+    assert cluster.user_environment.items() >= off.items() <= cluster.processes.environment().items()
 
 
 @pytest.mark.real_slurm

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,9 +24,13 @@ def shared_beginning(spec: LabSpec) -> Path:
 
 
 def clock_environment(spec: LabSpec) -> dict[str, str]:
-    """Variables that put a process on the cluster's clock; empty at normal speed."""
+    """Variables that put a process on the cluster's clock, which may not be our own."""
     if spec.speed == 1:
-        return {}
+        preloaded = os.environ.get("LD_PRELOAD", "")
+        if "faketime" not in preloaded:
+            return {}
+        others = [path for path in re.split("[ :]+", preloaded) if "faketime" not in path]
+        return {"LD_PRELOAD": ":".join(others), "FAKETIME": "", "FAKETIME_SHARED": ""}
     shared = shared_beginning(spec)
     return {
         "LD_PRELOAD": str(faketime_library()),
