@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mirage.errors import ConfigurationError
-from mirage.policy.policy_registry import make_policy
+from mirage.errors import ConfigurationError, UnknownName
+from mirage.policy.policy_registry import known_policies, make_policy
 from mirage.registry import call_entry, load_entry, plug_ins
 from mirage.schedule.schedulers.gpu_scheduler_registry import GpuSchedulerSpec
 from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler as make_gpu_scheduler
@@ -78,6 +78,7 @@ def test_the_first_of_two_copies_of_a_package_counts(
             "night_pkg:Plain",
             "'owl' cannot be loaded from night_pkg:Plain: no night; ",
         ),
+        ("exit(3)", "night_pkg:Plain", r"'owl' cannot be loaded from night_pkg:Plain: it calls sys.exit\(3\); "),
         ("def half(:", "night_pkg:Plain", "'owl' cannot be loaded from night_pkg:Plain: invalid syntax"),
     ],
 )
@@ -88,6 +89,16 @@ def test_a_policy_that_cannot_be_made_is_blamed_on_its_package(
     with pytest.raises(ConfigurationError, match=f"{complaint}.*uninstall the package night-sky$"):
         make_policy("owl")
     make_policy("reactive")
+
+
+@pytest.mark.parametrize("name", ["night,owl", "night:owl"])
+def test_a_name_that_a_list_cannot_have_is_refused(install_package: Install, name: str) -> None:
+    install_package("night-sky", "night_pkg", POLICY, {"mirage.policies": {name: "night_pkg:Plain"}})
+    assert name not in known_policies()
+    with pytest.raises(ConfigurationError, match=f"the package night-sky names a policy '{name}'; a name has no comma"):
+        make_policy(name)
+    with pytest.raises(UnknownName):
+        make_policy("owl")
 
 
 def test_a_kernel_or_a_scheduler_of_another_kind_is_blamed_on_its_package(install_package: Install) -> None:

@@ -72,20 +72,27 @@ class Registry(Generic[Spec]):
 
     def names(self) -> tuple[str, ...]:
         """Returns all names, the built-in ones first; nothing is imported."""
-        return tuple(dict.fromkeys([*self.builtin, *sorted(point.name for point in plug_ins(self.group))]))
+        declared = sorted(point.name for point in plug_ins(self.group) if point.name == _first_name(point.name))
+        return tuple(dict.fromkeys([*self.builtin, *declared]))
 
     def spec(self, name: str) -> Spec:
         """Returns the specification of a name; an installed package's object is imported for it.
 
         Raises:
             UnknownName: The name is not registered; the message lists the known ones.
-            ConfigurationError: Two packages declare the name, or the declared object cannot be used.
+            ConfigurationError: Two packages declare the name, it is the first part of a declared one with a comma or
+                colon, or the declared object cannot be used.
         """
-        points = {point.value: point for point in plug_ins(self.group) if point.name == name}
+        points = {point.value: point for point in plug_ins(self.group) if point.name == name == _first_name(name)}
         entries = [f"{point.value} (package {point.package})" for point in points.values()]
         if name in self.builtin:
             entries.insert(0, f"{self.builtin[name].entry} (built in)")
         if not entries:
+            for point in plug_ins(self.group):
+                if name in (point.name, _first_name(point.name)):
+                    raise ConfigurationError(
+                        f"the package {point.package} names a {self.kind} {point.name!r}; a name has no comma or colon"
+                    )
             raise UnknownName(self.kind, name, self.names())
         if len(entries) > 1:
             raise ConfigurationError(f"the {self.kind} {name!r} is there twice: {' and '.join(entries)}; uninstall one")
@@ -189,9 +196,17 @@ def unusable(entry: str, why: str) -> ConfigurationError:
     return ConfigurationError(f"{entry} {why}; fix or uninstall the package {package}")
 
 
+def _first_name(text: str) -> str:
+    """The first name of a list, without its parameter."""
+    return text.partition(",")[0].partition(":")[0]
+
+
 def _imported(entry: str) -> Any:
     module, _, attributes = entry.partition(":")
-    found: Any = import_module(module)
+    try:
+        found: Any = import_module(module)
+    except SystemExit as error:
+        raise ImportError(f"it calls sys.exit({error.code!r})") from error
     for name in filter(None, attributes.split(".")):
         found = getattr(found, name)
     return found
