@@ -3,6 +3,7 @@
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -50,6 +51,34 @@ def test_a_setup_that_cannot_be_is_refused_before_anything_is_installed(words, p
     assert done.returncode == status
     assert message in done.stderr
     assert "Installing" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("made_in", "pip", "status", "message"),
+    [
+        ("{here}", "", 0, ""),
+        ("/old clone", "", 0, "Making .venv again, as it belongs to another folder\nInstalling Mirage into .venv "),
+        ("/old clone", "raise ImportError", 1, ".venv has no pip: remove .venv, and install the package of Python's"),
+    ],
+)
+def test_a_setup_mends_what_was_moved_and_names_what_is_missing(made_in, pip, status, message, tmp_path):
+    clone, modules = tmp_path / "new clone", tmp_path / "modules"
+    (clone / "scripts").mkdir(parents=True)
+    for name in ("scripts/setup", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, clone / name)
+    (clone / "scripts" / "install").write_text("")
+    (clone / ".venv").mkdir()
+    (clone / ".venv" / "pyvenv.cfg").write_text(f"command = python3 -m venv {made_in.format(here=clone)}/.venv\n")
+    (clone / ".venv" / "installed-plot").touch()
+    modules.mkdir()
+    make = "import os, sys; os.makedirs('.venv/bin'); os.symlink(sys.executable, '.venv/bin/python')"
+    for name, text in {"venv": make, "pip": pip, "ensurepip": "raise SystemExit(1)"}.items():
+        (modules / f"{name}.py").write_text(text)
+    environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(modules)}
+    done = subprocess.run([clone / "scripts" / "setup"], env=environment, capture_output=True, text=True)
+    assert done.returncode == status, done.stderr
+    assert message in done.stderr
+    assert bool(message) == bool(done.stderr)
 
 
 def test_every_dependency_is_pinned():
