@@ -13,7 +13,7 @@ from mirage.policy.contract import PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.policy_registry import known_policies, lasting_name, make_policy, policy_spec
 from mirage.policy.policy_settings import PolicySettings
-from mirage.provision.evaluation.candidate import weighs_cost
+from mirage.provision.evaluation.candidate import candidates, weighs_cost
 
 MODULE = '''
 from mirage.policy import Plan, PolicySpec
@@ -114,6 +114,15 @@ def test_two_packages_cannot_have_one_name(install: Install) -> None:
         with pytest.raises(ConfigurationError, match=f"the policy '{name}' is there twice: .* and .*_pkg:Plain"):
             make_policy(name)
     assert len(known_policies()) == len(set(known_policies()))
+
+
+@pytest.mark.parametrize("bound", ["oracle", "exact-wait", "true-run-times"])
+def test_a_package_cannot_have_the_name_of_a_bound(install: Install, bound: str) -> None:
+    install("wise_pkg", **{bound: "wise_pkg:Plain"})
+    with pytest.raises(
+        ConfigurationError, match=f"'{bound}' is there twice: a bound .*; uninstall the package wise_pkg"
+    ):
+        candidates(["reactive", bound], [Cost()])
 
 
 def test_an_unknown_name_lists_the_known_ones(install: Install) -> None:

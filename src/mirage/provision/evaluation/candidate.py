@@ -18,6 +18,7 @@ from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import ChainView, View
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.followed_link import Followed, follow
+from mirage.registry import plug_ins
 from mirage.sim.disciplines.discipline_registry import discipline_spec
 from mirage.sim.simulation import Simulation
 from mirage.sim.workload import to_minutes
@@ -146,10 +147,9 @@ def candidates(policies: list[str], costs: list[Cost], *, private: bool = False)
     """
     found: dict[Candidate, None] = {}
     for policy in dict.fromkeys(policies):
-        if policy not in HINDSIGHT:
-            for name in (policy, *Candidate(policy, private=private).members):
-                found |= dict.fromkeys(replace(one, private=private) for one in each_cost(name, costs))
-    return list(found)
+        for name in (policy, *Candidate(policy, private=private).members):
+            found |= dict.fromkeys(replace(one, private=private) for one in each_cost(name, costs))
+    return [one for one in found if one.policy not in HINDSIGHT]
 
 
 def each_cost(policy: str, costs: Iterable[Cost]) -> list[Candidate]:
@@ -158,7 +158,17 @@ def each_cost(policy: str, costs: Iterable[Cost]) -> list[Candidate]:
 
 
 def weighs_cost(policy: str) -> bool:
-    """Whether a policy declares that it needs costs. Unknown policies count as if they did."""
+    """Whether a policy declares that it needs costs. Unknown policies count as if they did.
+
+    Raises:
+        ConfigurationError: The policy cannot be loaded, or is a bound and a package declares one of its name.
+    """
+    for point in plug_ins("mirage.policies"):
+        if point.name == policy in BOUNDS:
+            raise ConfigurationError(
+                f"the policy {policy!r} is there twice: a bound (built in) and {point.value}; "
+                f"uninstall the package {point.package}"
+            )
     known = is_policy_file(policy) or policy.partition(":")[0] in known_policies()
     return not known or "cost" in policy_spec(policy).needs
 
