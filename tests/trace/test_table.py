@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,3 +51,16 @@ def test_names_that_are_nan_are_missing() -> None:
 def test_values_of_another_type_are_refused_with_their_column(column: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         JobTable.build(**{"job_id": ["1", "2"], **column})
+
+
+def test_columns_that_do_not_exist_are_named() -> None:
+    table = JobTable.build(["1", "2"])
+    for made in (table.with_columns, partial(JobTable.build, ["1", "2"])):
+        with pytest.raises(TypeError, match=r"no such columns: \['nods'\]"):
+            made(nodes=[1, 2], nods=[1, 2])
+
+
+@pytest.mark.parametrize("rows", [0, -1, "nodes", None])
+def test_a_row_is_no_table(rows: Any) -> None:
+    with pytest.raises(TypeError, match=rf"rows are chosen by a slice, .* such as table\[:1\]; got {rows!r}"):
+        JobTable.build(["1", "2"])[rows]

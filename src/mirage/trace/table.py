@@ -125,7 +125,12 @@ class JobTable:
         """Returns the rows given by a slice, a mask or an index array.
 
         Columns that are one array remain one.
+
+        Raises:
+            TypeError: It is one row only, and would be no table.
         """
+        if not isinstance(rows, slice) and np.ndim(rows) != 1:
+            raise TypeError(f"rows are chosen by a slice, a mask or a list, such as table[:1]; got {shown(rows)}")
         chosen: dict[int, Any] = {}
 
         def of(column: Any) -> Any:
@@ -150,6 +155,8 @@ class JobTable:
 
     def with_columns(self, **columns: Any) -> JobTable:
         """Returns a copy with some columns replaced, which are given as to ``build``."""
+        if unknown := columns.keys() - {"job_id", *INT_COLUMNS, *LABEL_COLUMNS}:
+            raise TypeError(f"no such columns: {sorted(unknown)}")
         return replace(self, **{name: _column(name, values) for name, values in columns.items()})
 
     @property

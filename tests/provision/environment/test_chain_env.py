@@ -10,7 +10,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from mirage.duration import DAY_S, HOUR_S
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, MirageError
 from mirage.policy.cost import Cost
 from mirage.provision.environment.chain_env import SUBMIT, WAIT, ChainEnv, ChainVectorEnv
 from mirage.provision.environment.episode_table import EpisodeTable, build_episode_table
@@ -101,6 +101,14 @@ def test_always_waiting_is_reactive(table: EpisodeTable) -> None:
 
 def test_a_step_outside_an_episode_or_of_another_action_is_refused(table: EpisodeTable) -> None:
     env = ChainEnv(table)
+    for options, message in (
+        ({"episode": None}, "episode is None; give a whole number"),
+        ({"episode": 1.5}, "episode is 1.5; give a whole number"),
+        ({"episode": -1}, "there is no episode -1; there are "),
+        ({"epsiode": 1}, "unknown option 'epsiode'. Did you mean 'episode'"),
+    ):
+        with pytest.raises(MirageError, match=message):
+            env.reset(options=options)
     with pytest.raises(ConfigurationError, match=r"^an episode begins with reset; call it before step$"):
         env.step(np.int64(WAIT))
     env.reset(seed=1)

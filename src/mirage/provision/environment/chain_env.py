@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from mirage.array_types import Ints
 from mirage.duration import DAY_S, HOUR_S
-from mirage.errors import ConfigurationError, shown
+from mirage.errors import ConfigurationError, UnknownName, shown
 from mirage.extras import install
 from mirage.policy.cost import Cost
 from mirage.provision.environment.episode_table import EpisodeTable, build_episode_table
@@ -34,6 +34,7 @@ from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.workload.generate_workload import generate_workload
 from mirage.trace.workload.workload_json import builtin_model
+from mirage.whole_numbers import whole
 
 try:
     import gymnasium as gym
@@ -131,10 +132,21 @@ class ChainEnv(gym.Env[Observations, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observations, dict[str, Any]]:
-        """Begin an episode: ``options["episode"]`` or one drawn at random."""
+        """Begin an episode: ``options["episode"]`` or one drawn at random.
+
+        Raises:
+            UnknownName: There is no such option.
+            ConfigurationError: There is no such episode.
+        """
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(len(self.episodes.table)))
-        self._episode, self._decision = int((options or {}).get("episode", drawn)), 0
+        for name in options or {}:
+            if name != "episode":
+                raise UnknownName("option", name, ["episode"])
+        episode = whole("episode", (options or {}).get("episode", drawn))
+        if not 0 <= episode < len(self.episodes.table):
+            raise ConfigurationError(f"there is no episode {episode}; there are {len(self.episodes.table)}, from 0")
+        self._episode, self._decision = episode, 0
         self._runs = True
         return self._observation(), {"episode": self._episode}
 
