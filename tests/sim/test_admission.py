@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -198,8 +201,11 @@ def test_an_injected_job_is_refused_for_the_same_reasons(wanted: dict[str, Any],
     sim = Simulation(GPUS, workload(table((0, 10, 20, 1), gpus=[1]), GPUS), "easy")
     with pytest.raises(JobRefused, match=message):
         sim.inject(**{"limit_s": 60, **wanted})
-    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
-        sim.inject(nodes=1.5, limit_s=60)  # type: ignore[arg-type]
+    for name, value in {"nodes": 1.5, "limit_s": timedelta(hours=1), "user": "ada", "partition": "gpu"}.items():
+        with pytest.raises(ConfigurationError, match=rf"^{name} is {re.escape(repr(value))}; give a whole number"):
+            sim.inject(**{"nodes": 1, "limit_s": 60, name: value})
+    with pytest.raises(ConfigurationError, match=r"^until_s is nan; give a whole number"):
+        sim.advance(math.nan)  # type: ignore[arg-type]
     audit(sim)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import isfinite
-from operator import index
 from typing import Any, Self
 
 import numpy as np
@@ -58,6 +57,7 @@ from mirage.sim.schedule import Schedule
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import Workload, default_memory, link_record, misfits, refuse_misfits, to_minutes, workload
 from mirage.trace.table import JobTable
+from mirage.whole_numbers import whole
 
 _FAULTS = {
     actions.NO_SUCH_JOB: "no job {id} is known",
@@ -174,10 +174,11 @@ class Simulation:
         A time that has passed changes nothing.
 
         Raises:
+            ConfigurationError: The time is no whole number of seconds.
             PlanInfeasible: The policy requested something that cannot be done.
             ContractBroken: The policy returned no plan.
         """
-        until_s = min(until_s, NEVER_S - 1)
+        until_s = min(whole("until_s", until_s), NEVER_S - 1)
         while True:
             came_back = event_loop.advance(self.world, self.state, self.scratch, self.kernel, until_s)
             if came_back == NEEDS_ROOM:
@@ -280,17 +281,18 @@ class Simulation:
             watched: Whether its start stops the clock, for ``run_until_started``.
             name: Job name, which views show folded, as a code; empty for none.
             account: Account that views show; fair-share and limits use that of the user.
-            request: As ``link_record``: ``run_s``, ``gpus``, ``cpus``, ``user``, ``partition``, ``after``,
-                ``begin_s`` …; without ``memory`` it takes the default of its partition.
+            request: As ``link_record``: ``run_s``, ``gpus``, ``cpus``, ``after``, ``begin_s`` …, and the numbers of
+                ``user``, ``partition`` and ``qos``; without ``memory`` it takes the default of its partition.
 
         Returns:
             Its id.
 
         Raises:
             JobRefused: It can never run here, or names a partition, user or job that does not exist.
-            TypeError: Nodes or limit are no integer.
+            ConfigurationError: Nodes, limit, user, partition or QOS are no whole number.
         """
-        job = link_record(self.next_id, nodes=index(nodes), limit_s=index(limit_s), **request)
+        request |= {name: whole(name, request[name]) for name in ("user", "partition", "qos") if name in request}
+        job = link_record(self.next_id, nodes=whole("nodes", nodes), limit_s=whole("limit_s", limit_s), **request)
         self._admissible(job, requests_memory="memory" in request)
         columns = job.view(np.ndarray)  # attributes of records are many times slower, here and below
         columns["submit_s"], columns["account"] = self.now_s, self._account_of_user[columns["user"]]

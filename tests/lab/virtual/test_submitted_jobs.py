@@ -14,6 +14,7 @@ from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.batch_request import StartCondition
 from mirage.lab.virtual.program import DEADLY, Program
 from mirage.lab.virtual.virtual_job import VirtualJob
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.sim.cluster import Cluster
 from mirage.slurm.records import Submission
 from tests.support.faulty_slurm import FaultySlurm
@@ -267,6 +268,11 @@ def test_a_signal_and_a_job_that_do_not_exist_are_named(folder: Path) -> None:
     ):
         with pytest.raises(SlurmRefused, match=message):
             act()
+
+
+def test_a_simulated_slurm_takes_a_simulation() -> None:
+    with pytest.raises(ConfigurationError, match=r"must be a Simulation\(cluster, jobs\), got Cluster\("):
+        VirtualSlurm(Cluster.pool(4))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("seconds", [math.nan, math.inf])

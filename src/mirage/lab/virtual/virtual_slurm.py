@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from mirage.duration import MINUTE_S, UNLIMITED_S, parse_duration_s
-from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, SlurmRefused
+from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, SlurmRefused, shown
 from mirage.forecast.forecaster import Forecaster
 from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.batch_request import (
@@ -84,6 +84,8 @@ class VirtualSlurm:
         user: str = DEFAULT_USER,
         requeue_hold_s: int = REQUEUE_HOLD_S,
     ) -> None:
+        if not isinstance(simulation, Simulation):
+            raise ConfigurationError(f"the simulation must be a Simulation(cluster, jobs), got {shown(simulation)}")
         self.sim, self.programs = simulation, programs
         self.min_job_age_s, self.requeue_hold_s = min_job_age_s, requeue_hold_s
         self.own: dict[int, VirtualJob] = {}
