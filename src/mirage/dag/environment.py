@@ -112,10 +112,12 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
         """Gives executors to a stage.
 
         Raises:
-            ConfigurationError: ``reset`` was not called, or the masks exclude the action.
+            ConfigurationError: ``reset`` was not called, the action is no pair, or the masks exclude it.
         """
         if self.simulation is None or self._graph is None:
             raise ConfigurationError("an episode begins with reset; call it before step")
+        if np.shape(action) != (2,):
+            raise ConfigurationError(f"an action is two numbers, of a row and of executors; got {shown(action)}")
         row, executors = int(action[0]), int(action[1]) + 1
         graph = self._graph
         if not 0 <= row < len(graph.stage) or not graph.may_pick[row]:

@@ -159,6 +159,8 @@ def test_the_environment_refuses_what_its_masks_exclude():
     hidden = int(np.flatnonzero(observed["stage_mask"] == 0)[0])
     with pytest.raises(ConfigurationError, match="no row whose stage_mask is 1"):
         env.step(np.array([hidden, 4]))
+    with pytest.raises(ConfigurationError, match=r"^an action is two numbers, of a row and of executors; got 3$"):
+        env.step(3)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match=r"^'both' is not an action mode; there are add and limit$"):
         DagEnv(action="both")
     with pytest.raises(ConfigurationError, match="there is no kind of job to draw"):

@@ -169,9 +169,10 @@ def test_a_table_survives_the_disk(table: EpisodeTable, tmp_path: object) -> Non
     [
         ({"windows": 0}, "there is no window to play; give at least 1"),
         ({"history": -1}, "history is -1; a decision needs at least 1 snapshot"),
+        ({"windos": 3}, "unknown argument 'windos'. Did you mean 'windows'"),
         ({"cost": 2.0}, r"the cost must be a Cost, such as Cost\(2\.0, 1\.0\), got 2\.0"),
     ],
 )
 def test_values_out_of_range_are_refused(changed: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
+    with pytest.raises(MirageError, match=message):
         ChainEnv(**{"windows": 1, **changed})

@@ -102,9 +102,16 @@ def _losses_h(gap_s: float, of: str = "") -> dict[str, float]:
     return {f"{of}interruption_h": max(gap_s, 0.0) / HOUR_S, f"{of}overlap_h": max(-gap_s, 0.0) / HOUR_S}
 
 
+def _refuse_others(kind: str, given: dict[str, Any], known: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in known:
+            raise UnknownName(kind, name, known)
+
+
 def _prepare(table: EpisodeTable | None, cost: Cost | None, builtin: dict[str, Any]) -> _Episodes:
     if not isinstance(cost, Cost | None):
         raise ConfigurationError(f"the cost must be a Cost, such as Cost(2.0, 1.0), got {shown(cost)}")
+    _refuse_others("argument", builtin, ("table", "cost", "link_nodes", "windows", "history", "seed"))
     return _Episodes(builtin_episode_table(**builtin) if table is None else table, cost or Cost())
 
 
@@ -117,6 +124,7 @@ class ChainEnv(gym.Env[Observations, np.int64]):
         builtin: ``link_nodes``, ``windows``, ``history``, ``seed`` of the built-in table.
 
     Raises:
+        UnknownName: There is no such argument.
         ConfigurationError: The cost is no ``Cost``, or the built-in table would have no window or no snapshot.
     """
 
@@ -140,9 +148,7 @@ class ChainEnv(gym.Env[Observations, np.int64]):
         """
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(len(self.episodes.table)))
-        for name in options or {}:
-            if name != "episode":
-                raise UnknownName("option", name, ["episode"])
+        _refuse_others("option", options or {}, ("episode",))
         episode = whole("episode", (options or {}).get("episode", drawn))
         if not 0 <= episode < len(self.episodes.table):
             raise ConfigurationError(f"there is no episode {episode}; there are {len(self.episodes.table)}, from 0")
