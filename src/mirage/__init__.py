@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mirage.dag.simulator.dag_simulation import DagSimulation
     from mirage.errors import MirageError
     from mirage.forecast.forecaster import Forecaster
+    from mirage.lab.real.lab_spec import LabSpec
     from mirage.lab.real.private_cluster import PrivateCluster
     from mirage.lab.virtual.virtual_slurm import VirtualSlurm
     from mirage.policy.check_policy import check_policy
@@ -60,6 +61,7 @@ _MODULES = {
     "mirage.errors": "MirageError",
     "mirage.study.executors.check_executor": "check_executor",
     "mirage.forecast.forecaster": "Forecaster",
+    "mirage.lab.real.lab_spec": "LabSpec",
     "mirage.lab.real.private_cluster": "PrivateCluster",
     "mirage.lab.virtual.virtual_slurm": "VirtualSlurm",
     "mirage.policy.check_policy": "check_policy",
@@ -116,6 +118,7 @@ __all__ = [
     "Hold",
     "JobRequest",
     "JobTable",
+    "LabSpec",
     "LinkSize",
     "MirageError",
     "NodeGroup",

@@ -396,3 +396,8 @@ def test_two_processes_never_choose_the_same_ports(monkeypatch: pytest.MonkeyPat
             free_ports(7)
         other.communicate("\n")
     assert free_ports(7) == first + 40, "the ports of a process that has ended are free again"
+
+
+def test_a_folder_is_no_description() -> None:
+    with pytest.raises(ConfigurationError, match=r"must be a LabSpec\(directory=Path\('lab'\)\), got 'lab'"):
+        PrivateCluster("lab")  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from mirage.errors import SlurmUnreachable
+from mirage.errors import ConfigurationError, SlurmUnreachable, shown
 from mirage.lab.real import clock, cluster_files
 from mirage.lab.real.accounting import start_accounting
 from mirage.lab.real.cluster_processes import ClusterProcesses, daemons_of, kill, lives, tail
@@ -34,9 +34,14 @@ class PrivateCluster:
 
     Args:
         spec: The description of the cluster; if the directory already holds one, its own description counts.
+
+    Raises:
+        ConfigurationError: It is none, or that of the directory is damaged.
     """
 
     def __init__(self, spec: LabSpec) -> None:
+        if not isinstance(spec, LabSpec):
+            raise ConfigurationError(f"the cluster must be a LabSpec(directory=Path('lab')), got {shown(spec)}")
         self.spec = cluster_files.read_spec(spec)
         self.processes = ClusterProcesses(self.spec, lambda: self.environment)
 
