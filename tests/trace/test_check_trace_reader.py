@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirage.errors import ContractBroken, LineError
+from mirage.errors import ConfigurationError, ContractBroken, LineError
 from mirage.trace.check_trace_reader import check_trace_reader
 from mirage.trace.read_trace import TraceReaderSpec, TraceReading
 from mirage.trace.table import JobTable
@@ -96,6 +96,11 @@ def test_a_reader_that_satisfies_the_contract_passes() -> None:
 def test_a_violation_is_named(name: str, complaint: str) -> None:
     with pytest.raises(ContractBroken, match=complaint):
         check_trace_reader(TraceReaderSpec(f"{__name__}:{name}", ""), CONTENT, BAD)
+
+
+def test_a_text_is_no_content() -> None:
+    with pytest.raises(ConfigurationError, match="the bad line must be bytes, such as b'…', got 'text'"):
+        check_trace_reader("sacct", CONTENT, "text")  # type: ignore[arg-type]
 
 
 def test_content_of_another_beginning_is_refused() -> None:

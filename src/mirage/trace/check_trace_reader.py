@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mirage.effects import Watched, no_effects
-from mirage.errors import ContractBroken, TraceError, shown
+from mirage.errors import ConfigurationError, ContractBroken, TraceError, shown
 from mirage.slurm_words.timestamps import LocalClock
 from mirage.trace.formats.read_report import OnError, ReadReport, ReadTally
 from mirage.trace.read_trace import TraceReaderSpec, TraceReading, reader_spec
@@ -35,7 +35,11 @@ def check_trace_reader(reader: str | TraceReaderSpec, content: bytes, bad_line: 
 
     Raises:
         ContractBroken: The first violation found.
+        ConfigurationError: Content or bad line are no bytes.
     """
+    for what, given in (("content", content), ("bad line", bad_line)):
+        if not isinstance(given, bytes):
+            raise ConfigurationError(f"the {what} must be bytes, such as b'…', got {shown(given)}")
     spec = reader_spec(reader) if isinstance(reader, str) else reader
     table, report = _read(spec, content, "strict")
     if not len(table):

@@ -1,7 +1,9 @@
 """Synthetic traces: valid rows, reproducible, with the marginals of their model."""
 
 import math
+import re
 from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -160,6 +162,9 @@ class TestRefusals:
             generate_workload(MODEL, **{"jobs": 5} | arguments)
 
     def test_what_is_no_model_or_no_table_is_refused(self):
+        for days in ("30", timedelta(days=30)):
+            with pytest.raises(ConfigurationError, match=rf"^days is {re.escape(repr(days))}; give a number$"):
+                generate_workload(MODEL, days=days)
         with pytest.raises(ConfigurationError, match="a model is made by builtin_model or fit_workload, got 'l"):
             generate_workload("lonestar6-like", days=3)
         with pytest.raises(ConfigurationError, match=r"jobs must be a JobTable, such as read_trace\(file\)\.table"):

@@ -101,6 +101,8 @@ def _check(days: float | None, jobs: int | None, load: float, nodes: int, seed: 
         ("nodes", nodes, 1, 1_000_000),
         ("seed", seed, 0, 2**53),
     ):
+        if not isinstance(value, int | float | np.number):
+            raise ConfigurationError(f"{what} is {shown(value)}; give a number")
         if not low <= value <= high:
             raise ConfigurationError(f"{what} is {value:g}; it must lie between {low:g} and {high:,}")
 
