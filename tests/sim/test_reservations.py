@@ -206,6 +206,13 @@ def test_what_cannot_be_a_reservation(reservation: Reservation, message: str) ->
         reserved(4, reservation)
 
 
+def test_one_reservation_is_no_tuple() -> None:
+    with pytest.raises(
+        ClusterError, match=r"the reservations of a cluster are a tuple, even of one; got Reservation\("
+    ):
+        replace(Cluster.pool(4), reservations=Reservation(10, 20, "node", 1))  # type: ignore[arg-type]
+
+
 def test_reservations_and_changes_may_not_take_more_nodes_than_there_are() -> None:
     with pytest.raises(ClusterError, match="-2 nodes from 1970-01-01T00:00:15Z"):
         replace(reserved(4, Reservation(10, 20, "node", 3)), changes=(CapacityChange(15, "node", -3),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import NamedTuple, Self
@@ -9,7 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from mirage.duration import UNLIMITED_S
-from mirage.errors import ClusterError, first_of, quantity
+from mirage.errors import ClusterError, first_of, quantity, shown
 from mirage.whole_numbers import make_whole
 
 
@@ -228,6 +229,9 @@ class Cluster:
     reservations: tuple[Reservation, ...] = ()
 
     def __post_init__(self) -> None:
+        for name in ("groups", "partitions", "limits", "changes", "reservations"):
+            if not isinstance(value := getattr(self, name), Sequence):
+                raise ClusterError(f"the {name} of a cluster are a tuple, even of one; got {shown(value)}")
         none = [g for g in self.groups if not isinstance(g.count, int | np.integer) or g.count < 1]
         if none or not self.groups:
             such = ", ".join(f"group {g.name!r} has {g.count!r} nodes" for g in none) or "there is none"

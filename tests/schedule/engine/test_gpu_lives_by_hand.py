@@ -2,11 +2,13 @@
 
 from dataclasses import fields, replace
 from math import inf, nan
+from typing import Any
 
 import numpy as np
 import pytest
 
 from mirage.errors import ConfigurationError, PlanInfeasible
+from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
 from mirage.schedule.engine.gpu_world import Demand, LifeCosts
 from mirage.schedule.engine.measures import measures
@@ -121,6 +123,21 @@ def test_two_jobs_change_places_in_one_plan_whatever_its_order() -> None:
         "the job cannot use this number of GPUs",
     ]
     assert len(log.segments) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"cluster": 76}, "cluster must be a GpuCluster, got 76"),
+        ({"jobs": [1]}, r"jobs must be a GpuJobs, got \[1\]"),
+        ({"scheduler": "fifo"}, "scheduler must be a GpuScheduler, got 'fifo'"),
+    ],
+)
+def test_arguments_of_another_kind_are_named(given: dict[str, Any], complaint: str) -> None:
+    cluster, jobs = GpuCluster((ServerGroup("a", "t4", 1, 1),)), GpuJobs.linear([0], [1], [1])
+    right = {"cluster": cluster, "jobs": jobs, "scheduler": CompiledScheduler("", print)}
+    with pytest.raises(ConfigurationError, match=complaint):
+        GpuSimulation(**{**right, **given})
 
 
 def test_refused_action_is_reported_and_raises_in_strict_mode() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.errors import ContractBroken, PlanInfeasible, quantity, shown
+from mirage.errors import ConfigurationError, ContractBroken, PlanInfeasible, quantity, shown
 from mirage.kernel.record_arrays import records
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.gpu_log import GpuLog
@@ -90,8 +90,8 @@ class GpuSimulation:
         strict: Raise if an action is refused.
 
     Raises:
-        ConfigurationError: A job fits nowhere or has no speed; or a demand exceeds its pool, or is for a pool in which
-            jobs may run.
+        ConfigurationError: Cluster, jobs or scheduler is none; a job fits nowhere or has no speed; or a demand exceeds
+            its pool, or is for a pool in which jobs may run.
     """
 
     def __init__(
@@ -110,6 +110,13 @@ class GpuSimulation:
         save_succeeds: float = 1.0,
         strict: bool = False,
     ) -> None:
+        for what, given, kinds in (
+            ("cluster", cluster, (GpuCluster,)),
+            ("jobs", jobs, (GpuJobs,)),
+            ("scheduler", scheduler, (CompiledScheduler, GpuScheduler)),
+        ):
+            if not isinstance(given, kinds):
+                raise ConfigurationError(f"{what} must be a {kinds[-1].__name__}, got {shown(given)}")
         self.cluster, self.jobs, self.scheduler, self.strict = cluster, jobs, scheduler, strict
         compiled = scheduler if isinstance(scheduler, CompiledScheduler) else CompiledScheduler("", external_scheduler)
         if compiled.knows_run_s:
