@@ -65,6 +65,12 @@ def test_a_folder_that_depends_on_the_working_directory_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_empty_home_is_refused() -> None:
+    """Root would make the folder in the root directory."""
+    with pytest.raises(ConfigurationError, match=r"^HOME is '', but all commands .*; write an absolute path"):
+        Home.of({"HOME": "", "MIRAGE_HOME": ""})
+
+
 def test_a_folder_that_belongs_to_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Root could write in it, and its jobs would be submitted again, as jobs of root."""
     another = pwd.getpwuid(1)

@@ -184,13 +184,13 @@ def folder_of(environment: Mapping[str, str]) -> Path:
             or root would make it in a folder of another user.
     """
     name = "MIRAGE_HOME" if environment.get("MIRAGE_HOME") else "HOME"
-    named = environment.get(name, "")
-    if named and not Path(named).is_absolute():
+    named = environment.get(name)
+    if named is not None and not Path(named).is_absolute():
         raise ConfigurationError(
             f"{name} is {shown(named)}, but all commands and the agent must find the same folder; write an "
             "absolute path, or ~/FOLDER without quotes"
         )
-    folder = Path(named) if name == "MIRAGE_HOME" else Path(named or "~").expanduser() / ".mirage"
+    folder = Path(named or "~").expanduser() / ("" if name == "MIRAGE_HOME" else ".mirage")
     there = next(one for one in (folder, *folder.parents) if os.path.exists(one))
     owner = _other_user(there.stat().st_uid)
     if owner and there == folder:
