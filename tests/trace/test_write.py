@@ -183,6 +183,14 @@ def test_swf_leaves_out_numbers_its_reader_refuses(tmp_path):
     assert f"; Note: 2 numbers of {2**40} or more are written as -1\n" in (tmp_path / "t.swf").read_text()
 
 
+def test_the_case_of_a_suffix_does_not_matter(tmp_path):
+    write_trace(SMALL, tmp_path / "T.CSV")
+    write_trace(SMALL, tmp_path / "T.Swf.GZ")
+    assert (tmp_path / "T.CSV").read_text().startswith("job_id,")
+    assert read_trace(tmp_path / "T.Swf.GZ").report.format == "swf"
+    assert (tmp_path / "T.Swf.GZ").read_bytes().startswith(b"\x1f\x8b")
+
+
 def test_an_unknown_format_lists_the_known(tmp_path):
     with pytest.raises(UnknownName, match=r"'cvs'. Did you mean 'csv'\? Known: csv, parquet, swf"):
         write_trace(SMALL, tmp_path / "t", "cvs")

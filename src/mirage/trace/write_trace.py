@@ -41,7 +41,7 @@ def write_trace(table: JobTable, path: str | os.PathLike[str], format: str | Non
     name = format_to_write(path, format)
     content = WRITERS[name](table)
     try:
-        write_atomically(path, gzip.compress(content, mtime=0) if Path(path).suffix == ".gz" else content)
+        write_atomically(path, gzip.compress(content, mtime=0) if Path(path).suffix.lower() == ".gz" else content)
     except BrokenPipeError:  # the reader of a pipe has enough
         raise
     except OSError as error:
@@ -58,7 +58,7 @@ def format_to_write(path: str | os.PathLike[str], format: str | None = None) -> 
         UnknownName: The requested format is unknown.
         ConfigurationError: No format is requested, and the file's suffix has none.
     """
-    suffixes = [suffix.removeprefix(".") for suffix in Path(path).suffixes]
+    suffixes = [suffix.removeprefix(".").lower() for suffix in Path(path).suffixes]
     name = format or next(iter(suffixes[-2:-1] if suffixes[-1:] == ["gz"] else suffixes[-1:]), "")
     if format is None and name not in WRITERS:
         raise ConfigurationError(
