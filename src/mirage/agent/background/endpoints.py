@@ -53,7 +53,7 @@ def install_endpoint(home: Home, endpoint: Endpoint) -> None:
         ConfigurationError: The file belongs to another chain, or cannot be written.
     """
     path = _path(home, endpoint.file)
-    check_unfollowed(home, endpoint.file, endpoint.chain)
+    check_unfollowed(home, endpoint, replaces=True)
     check_file(endpoint.file)
     if endpoint.file.is_dir():
         raise ConfigurationError(f"cannot write {endpoint.file}: it is a folder; name a file")
@@ -82,14 +82,19 @@ def install_endpoint(home: Home, endpoint: Endpoint) -> None:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}; name another MIRAGE_HOME") from error
 
 
-def check_unfollowed(home: Home, file: Path, chain: str) -> None:
-    """Refuse a file that the agent writes for another chain, also through a symbolic link.
+def check_unfollowed(home: Home, endpoint: Endpoint, *, replaces: bool = False) -> None:
+    """Refuse a file, or a link to one, that the agent writes for another chain or form.
+
+    Args:
+        replaces: Whether the form is to be replaced.
 
     Raises:
         ConfigurationError: It is one.
     """
     for known in installed_endpoints(home)[0]:
-        if known.chain != chain and os.path.realpath(known.file) == os.path.realpath(file):
+        has_form = replaces or (known.kind, known.port) == (endpoint.kind, endpoint.port)
+        same_file = os.path.realpath(known.file) == os.path.realpath(endpoint.file)
+        if same_file and not (has_form and known.chain == endpoint.chain):
             raise ConfigurationError(
                 f"{known.file} follows chain {known.chain} already; mirage endpoint {known.chain} --uninstall ends that"
             )

@@ -312,6 +312,10 @@ def test_endpoints_are_installed_listed_and_removed(type_: Type, slurm: Any, sto
     ):
         other = type_("endpoint", "train", "--port", "80", "-o", file, *more, status=1)[1]
         assert f"{tmp_path}/up.conf follows chain serve already; mirage endpoint serve --uninstall ends that" in other
+    form = ("--kind", "haproxy", "--port", "80")
+    assert "up.conf follows chain serve already" in type_("endpoint", "serve", *form, "-o", "up.conf", status=1)[1]
+    assert not (tmp_path / "up.conf").exists()
+    type_("endpoint", "serve", "--port", "80", "-o", "up.conf")  # as the agent does
     assert f"the agent follows no endpoint of 'train'; it follows {tmp_path}/up.conf of serve" in type_(
         "endpoint", "train", "--uninstall", status=1
     )[1]  # fmt: skip

@@ -123,7 +123,7 @@ def endpoint(
         if out is not None:
             check_output(out)
             check_replaceable(out)
-            check_unfollowed(cluster.home(), out, chain.name)
+            check_unfollowed(cluster.home(), wanted)
         if not watch:
             follower = Follower(chain, wanted)
             follower.links = store.links(chain.id)
