@@ -18,7 +18,7 @@ from mirage.duration import HOUR_S, MINUTE_S, format_duration
 from mirage.errors import ConfigurationError, shown
 from mirage.slurm.sbatch_options import parse_sbatch
 
-_NOT_FOR_AGENTS = frozenset({"array", "dependency", "hold", "nodes", "ntasks", "test-only", "wait", "wrap"})
+_NOT_FOR_AGENTS = frozenset({"array", "dependency", "hold", "test-only", "wait", "wrap"})
 
 LEAST_LIMIT_S = 5 * MINUTE_S
 """A shorter job would spend most of its time on starting successors."""
@@ -81,7 +81,8 @@ def job_command(home: Home, store: str, partition: str, limit_s: int, options: S
     chosen, script, _ = parse_sbatch(list(options))
     if script is not None:
         raise ConfigurationError(f"{shown(script)} is no option of sbatch; the agent's jobs have a script of their own")
-    for name in _NOT_FOR_AGENTS & chosen.keys():
+    several = {name for name in ("nodes", "ntasks") if chosen.get(name, "1") != "1"}
+    for name in sorted(several | (_NOT_FOR_AGENTS & chosen.keys())):
         raise ConfigurationError(
             f"--{name} cannot be used for the agent's jobs: one job, on one node, runs the agent at a time"
         )
