@@ -232,6 +232,45 @@ def test_an_elastic_job_that_waits_has_the_size_of_its_start_or_its_smallest_one
     assert Adviser(cluster.slurm, replace(ELASTIC, scheduler="sjf")).advise(NOW_S).steps[0].verbs == ()
 
 
+LIMIT, SMALL = "AssocGrpGRES", ["resize 6: scontrol update JobId=6 TresPerJob=gres:gpu:3 (waits-small)"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "lines"),
+    [
+        ({"Reason": "Reservation"}, ["start 6: scontrol update JobId=6 TresPerJob=gres:gpu:3 (shortest-waiting)"]),
+        ({"Reason": LIMIT}, SMALL),
+        ({"Reason": "Resources", "ReqNodes": "t1"}, SMALL),
+        ({"Reason": LIMIT, "RestartCnt": 0}, []),
+        ({"Reason": LIMIT, "Reservation": "weekly"}, []),
+        ({"Reason": "BeginTime"}, []),
+        ({"Reason": "None", "EligibleTime": NOW_S + 1}, []),
+    ],
+)
+def test_a_requeued_job_that_cannot_start_with_its_new_size_gets_its_smallest_one(
+    cells: dict[str, object], lines: list[str]
+) -> None:
+    cluster = ControlCluster(jobs=[pending(6, **{"RestartCnt": 1, **elastic(8), **cells})])
+    pools = replace(ELASTIC, owner_nodes=("i1",))
+    adviser = Adviser(cluster.slurm, pools)
+    assert [step.line(pools) for step in adviser.advise(NOW_S).steps] == lines
+    assert not [
+        verb
+        for step in Adviser(cluster.slurm, replace(pools, scheduler="sjf")).advise(NOW_S).steps
+        for verb in step.verbs
+    ], "this scheduler changes no size"
+
+
+def test_an_elastic_job_gets_its_smallest_size_if_its_start_is_refused() -> None:
+    busy = running(5, "t[1-2]", tres_per_node="gres:gpu:8", NumNodes=2)
+    cluster = ControlCluster(jobs=[busy, pending(6, **elastic(8), Reason="Reservation")])
+    for name in ("t1", "t2"):
+        cluster.nodes[name] = ("allocated", "gpu:a100:8", "gpu:a100:8", "train")
+    lines = [step.line(ELASTIC) for step in Adviser(cluster.slurm, ELASTIC).advise(NOW_S).steps]
+    assert SMALL[0] in lines
+    assert "start 6: refused, its time limit is longer than the rest of the loan of i1 (shortest-waiting)" in lines
+
+
 def test_a_job_on_a_lent_node_does_not_grow_and_resizes_have_a_budget() -> None:
     cluster = ControlCluster(jobs=[running(5, "i2", Reservation="mirage-loan-i2", **elastic(3))])
     cluster.nodes["i2"] = ("mixed", "gpu:t4:4", "gpu:t4:3", "inference train")

@@ -118,10 +118,10 @@ def test_what_is_left_out_is_counted_by_reason() -> None:
         pending(18, tres_per_node="N/A", tres_per_task="gres:gpu:2", NumTasks=9),
     ]
     view = view_of(ControlCluster(jobs=jobs))
-    assert [job.id for job in view.jobs] == [2, 12, 15]
+    assert [job.id for job in view.jobs] == [2, 12, 15, 16]
     assert view.left_out == {
         "has not opted in": 2,
-        "does not compete: held, or waits for a time, a job or a limit": 2,
+        "does not compete: held, or waits for a time, a job or a limit": 1,
         "has no GPU": 1,
         "needs a GPU type that the pools do not have": 1,
         "needs more GPUs than the view has of one type": 2,

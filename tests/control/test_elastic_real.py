@@ -86,6 +86,15 @@ def run(executor: PlanExecutor, site: Site, job: int, name: str, gpus: int) -> i
     return executor.run_plan({"format": PLAN_FORMAT, "number": 1, "time_s": int(time.time()), "verbs": [row]})
 
 
+def poll(adviser: Adviser, executor: PlanExecutor) -> None:
+    """Carry out the plan of now."""
+    advice = adviser.advise(time.time())
+    assert not advice.problem
+    folder = executor.journal.parent
+    write_plan(folder, 1, advice.time_s, [verb for step in advice.steps if not step.refused for verb in step.verbs])
+    executor.run_plan(read_plan(folder)[1])
+
+
 def ticks(executor: PlanExecutor, done: Callable[[], object], what: Callable[[], str], usual_s: float = 20) -> None:
     """Tick as the process of an executor does."""
 
@@ -360,6 +369,34 @@ def test_gpus_are_counted_as_slurm_gives_them_and_a_size_that_slurm_refuses_is_n
         until(lambda: not site.run("squeue", "-h"), 20, lambda: site.run("squeue"))
 
 
+@pytest.mark.parametrize("words", [(), ("-w", "n1")], ids=["in the view", "not in the view"])
+def test_a_job_that_cannot_start_with_its_new_size_starts_with_its_smallest_one(
+    private_cluster: Any, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """The GPUs of n2 are free, but its memory is not."""
+    site = Site(private_cluster, tmp_path)
+    site.shell.script("job.sh", SCRIPT)
+    pools = replace(pools_of(site), scheduler="aryl")
+    adviser = Adviser(site.shell.slurm, pools)
+    executor = PlanExecutor(site.shell.slurm, pools, tmp_path / "state", time.time)
+    other = site.submit("-w", "n2", "--mem=0", comment="")
+    job = submitted(site, "--gpus=4", *words)
+    log = tmp_path / f"{job}.log"
+    what = lambda: f"{site.run('squeue')}\n{executor.journal.read_text()}"  # noqa: E731
+    for restored, gpus, nodes in ((1, 4, 1), (2, 2, 1), (3, 6, 2)):
+        ticks(executor, lambda n=restored: sum(e.what == "restored" for e in events(log)) == n, what)
+        assert (size(site, job), events(log)[-1].nodes) == (gpus, nodes)
+        if gpus == 2:
+            site.run("scancel", "--signal=KILL", "--full", str(other))
+            until(lambda: len(site.run("squeue", "-h").splitlines()) == 1, 20, what)
+        poll(adviser, executor)
+        if gpus == 4:
+            tried = lambda: size(site, job) == 6 and site.job(job).reason not in ("", "None", "BeginTime")  # noqa: E731
+            ticks(executor, tried, what)
+            poll(adviser, executor)
+    executor.close()
+
+
 def test_a_job_with_gpus_per_node_changes_its_size_on_one_node(private_cluster: Any, tmp_path: Path) -> None:
     site = Site(private_cluster, tmp_path)
     site.shell.script("job.sh", SCRIPT)
@@ -404,15 +441,7 @@ def test_sia_starts_a_job_on_one_gpu_and_doubles_it(private_cluster: Any, tmp_pa
     job = submitted(site, "--gpus=4", comment="mirage-control gpus=1-4 model=toy batch=40")
     log = tmp_path / f"{job}.log"
 
-    def poll() -> None:
-        advice = adviser.advise(time.time())
-        assert not advice.problem
-        write_plan(
-            tmp_path, 1, advice.time_s, [verb for step in advice.steps if not step.refused for verb in step.verbs]
-        )
-        executor.run_plan(read_plan(tmp_path)[1])
-
-    poll()
+    poll(adviser, executor)
     assert size(site, job) == 1, "it waits with its smallest size"
     site.run("scancel", str(blocker))
     sizes = []
@@ -420,7 +449,7 @@ def test_sia_starts_a_job_on_one_gpu_and_doubles_it(private_cluster: Any, tmp_pa
         restored = lambda n=number: sum(e.what == "restored" for e in events(log)) == n  # noqa: E731
         ticks(executor, restored, lambda: f"{site.run('squeue')}\n{executor.journal.read_text()}")
         sizes.append(size(site, job))
-        poll()
+        poll(adviser, executor)
     assert sizes == [1, 2, 4]
     restore(executor)
     executor.close()

@@ -101,7 +101,8 @@ class ControlView:
         loans: Nodes with an active loan, and the end of each in seconds since 1970.
         taken_back: Nodes with a loan on which jobs of the owner run, and none that takes part; not in the view.
         stranded: Jobs that take part, and that Slurm holds because their loan has ended; not in the view.
-        deserted: Jobs that take part and do not compete, and that have running workers; not in the view.
+        deserted: Jobs that wait outside of the view with more than their smallest size: with workers that run, or
+            requeued with a size with which they cannot start.
         orphans: Worker jobs that take part, and whose main job has ended; not in the view.
         left_out: Jobs of the borrower's partition that are not in the view, by reason.
         rigid: Jobs of the view that declare a size range but have one size, by reason.
@@ -243,7 +244,7 @@ def control_view(
     outside = [_row_outside(one, first, pools, workers) for one in candidates if one.job.id not in shown]
     waiting = [row for row in outside if row.one.job.state is JobState.PENDING]
     stranded = [row for row in waiting if lost_loan(row.one.job.reason, pools.owner_nodes)]
-    deserted = [row for row in waiting if running(row.workers)]
+    deserted = [row for row in waiting if _is_too_large(row, pools, snapshot.time_s)]
     unfinished = unfinished_ids(snapshot.jobs)
     orphans = [row for row in outside if is_orphan(row.one, unfinished)]
     rigid = Counter(row.sizes.rigid_why for row in rows if row.sizes.rigid_why)
@@ -260,6 +261,25 @@ def _row_outside(
     """A job that takes part and is not in the view."""
     its_own = workers.get(one.job.id, ())
     return _Row(one, first.of(one.job), {}, job_sizes(one, pools, its_own), workers=its_own)
+
+
+def _is_too_large(row: _Row, pools: Pools, now_s: int) -> bool:
+    """Whether a job that waits outside of the view must get its smallest size.
+
+    A job that was requeued for a larger size may not start with it, for example because of a limit of its user. One
+    that Slurm still delays, or has not tried to start since, may start.
+    """
+    one, job = row.one, row.one.job
+    if row.sizes.of_worker:
+        return bool(running(row.workers))
+    was_tried = one.restarts > 0 and job.eligible_s <= now_s and job.reason != "BeginTime"
+    is_changed = pools.scheduler in ELASTIC_SCHEDULERS and not _is_reserved(one)
+    return was_tried and is_changed and row.gpus > row.sizes.least
+
+
+def _is_reserved(one: GpuQueueJob) -> bool:
+    """Whether a job names a reservation that is no loan."""
+    return bool(one.reservation) and not one.reservation.startswith(LOAN)
 
 
 def view_with_loans(view: ControlView, until_s: Mapping[int, float], promise_s: int) -> ControlView:
@@ -406,10 +426,10 @@ def _why_left_out(one: GpuQueueJob, number: Mapping[str, int], types: Sequence[s
     if one.gpu_type and one.gpu_type not in types:
         return "needs a GPU type that the pools do not have"
     if job.state is JobState.PENDING:
-        waits_for_loan = one.reservation.startswith(LOAN) and job.reason == "Reservation"  # which has ended
-        if is_blocked(replace(job, reason="") if waits_for_loan else job, now_s):
+        # free GPUs that it could use are behind the fence or in a loan, or its own loan has ended
+        if is_blocked(replace(job, reason="") if job.reason == "Reservation" else job, now_s):
             return "does not compete: held, or waits for a time, a job or a limit"
-        if one.reservation and not one.reservation.startswith(LOAN):
+        if _is_reserved(one):
             return "names a reservation of its own"
         if one.required_nodes:
             return "requires nodes by name"

@@ -90,14 +90,16 @@ def steps_of_plan(plan: GpuPlan, view: ControlView, pools: Pools) -> tuple[Contr
         view: The view.
         pools: The settings.
     """
-    starts = {action.job: action for action in plan.actions if isinstance(action, GpuStart)}
-    nices = new_nices(view.jobs, list(starts))
+    first = {action.job: action for action in plan.actions if isinstance(action, GpuStart)}
+    nices = new_nices(view.jobs, list(first))
+    starts = {number: _start(action, view, nices.get(number)) for number, action in first.items()}
     others = (action for action in plan.actions if not isinstance(action, GpuStart))
     steps = [_step(action, view, pools) for action in others if not _is_without_effect(action, view)]
-    waiting = [job for number, job in enumerate(view.jobs) if not job.running and number not in starts]
+    begun = {number for number, step in starts.items() if not step.refused}
+    waiting = [job for number, job in enumerate(view.jobs) if not job.running and number not in begun]
     steps += [
         ControlStep(RESIZE, str(job.id), (_of_size(job, job.sizes.least),), (_of_size(job, job.gpus),), "waits-small")
-        for job in (*waiting, *(job for job in view.deserted if job.sizes.of_worker))
+        for job in (*waiting, *view.deserted)
         if job.sizes.elastic and job.gpus != job.sizes.least
     ]
     resized = {action.job for action in plan.actions if isinstance(action, GpuResize | GpuPreempt)}
@@ -115,7 +117,7 @@ def steps_of_plan(plan: GpuPlan, view: ControlView, pools: Pools) -> tuple[Contr
     ]
     steps += [_return(node, view, "owner-is-there") for node in view.taken_back]
     steps += _closures(plan, view)
-    steps += [_start(action, view, nices.get(number)) for number, action in starts.items()]
+    steps += starts.values()
     steps += [_postpone(view.jobs[number], nice) for number, nice in nices.items() if number not in starts]
     return tuple(sorted(steps, key=lambda step: _ORDER.index(step.kind)))
 
