@@ -394,7 +394,7 @@ def test_sia_learns_from_its_views_and_replays_them(tmp_path: Path) -> None:
     two = {**one, "tres_per_job": "gres:gpu:2"}
     (grow,) = steps([running(5, "t1", RestartCnt=1, **two)], 2, NOW_S + 120)
     assert "TresPerJob=gres:gpu:4" in grow, "at most twice as many as before"
-    assert adviser.account.steps == {"start": 1, "resize": 1}
+    assert adviser.account.steps == {"start": 1, "resize": 2}
     deciders: dict[str, ViewDecider] = {}
     recorded = [read_recorded(path) for path in sorted(tmp_path.glob("view-*.json"))]
     assert [decide_again(one, deciders) == one.plan for one in recorded] == [True] * 3

@@ -118,7 +118,7 @@ class Adviser:
         self._progress = ProgressFiles(pools.progress_file)
         self._first = FirstSubmissions()
         self._run = RunRecord(recording, pools, slurm.configuration) if recording is not None else None
-        self._planned: frozenset[tuple[str, str, bool]] = frozenset()  # kind, subject, and whether it was refused
+        self._planned: frozenset[_Identity] = frozenset()
         self._advised_s: dict[tuple[int, int], int] = {}  # id and submission of jobs to start → since when
         self._stops: dict[str, deque[tuple[float, int]]] = {EVICT: deque(), RESIZE: deque()}
 
@@ -157,11 +157,8 @@ class Adviser:
                 return self._nothing(now_s, str(error))
         plan, lent = self._decide(view)
         steps = steps_of_plan(plan, lent, self.pools)
-        steps = tuple(
-            step if (step.kind, step.subject, False) in self._planned else self._within_budget(step, now_s)
-            for step in steps
-        )
-        planned = [(step.kind, step.subject, bool(step.refused)) for step in steps]
+        steps = tuple(step if _identity(step) in self._planned else self._within_budget(step, now_s) for step in steps)
+        planned = [_identity(step) for step in steps]
         news = tuple(one not in self._planned for one in planned)
         self._planned = frozenset(planned)
         self._count(steps, news)
@@ -248,6 +245,14 @@ class Adviser:
                 self.account.started_after_s += now_s - known[key]
             elif not job.running and (key in known or str(job.id) in starts):
                 self._advised_s[key] = known.get(key, now_s)
+
+
+_Identity = tuple[str, str, tuple[int, ...], bool]
+
+
+def _identity(step: ControlStep) -> _Identity:
+    """What makes a step the same one at the next snapshot: not another size of a job."""
+    return step.kind, step.subject, tuple(verb.gpus for verb in step.verbs), bool(step.refused)
 
 
 def _check(snapshot: GpuSnapshot, pools: Pools) -> None:
