@@ -42,6 +42,7 @@ def test_a_cluster_that_is_ready() -> None:
 def test_what_is_missing_is_named_with_the_remedy() -> None:
     cluster = ControlCluster(level="None", config="ClusterName = tundra\nJobRequeue = 0\nPreemptType = preempt/qos\n")
     cluster.reservations = [loan("i1", name="maintenance"), loan("i3", name="mirage-loan-i2")]
+    cluster.reservations.append(loan("i1", name="mirage-controller"))
     cluster.nodes["i3"] = ("down", "gpu:t4:4", "gpu:t4:0", "inference")
     rows = found(cluster)
     assert rows["rights"][0] == "warn"
@@ -49,6 +50,8 @@ def test_what_is_missing_is_named_with_the_remedy() -> None:
     assert "Nodes=i1,i2,i3" in rows["fence"][2]
     assert rows["loans"][1] == "mirage-loan-i2: not loans of these pools"
     assert rows["reservations"][1] == "maintenance on nodes of the owner"
+    cluster.reservations = [loan("t1", name="course")]
+    assert found(cluster)["reservations"][1] == "course on nodes of the borrower"
     assert rows["owner"][:2] == ("warn", "i3: not in train")
     assert rows["requeue"][1] == "JobRequeue=0"
     assert rows["preemption"][:2] == ("warn", "preempt/qos")

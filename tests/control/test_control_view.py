@@ -26,6 +26,12 @@ def view_of(cluster: ControlCluster, first: FirstSubmissions | None = None, **ch
     return control_view(snapshot, replace(POOLS, **changes), first or FirstSubmissions())  # type: ignore[arg-type]
 
 
+def begins_in(seconds: int) -> str:
+    """A reservation of t1 in the future."""
+    line = loan("t1", 9000, name="course", state="INACTIVE")
+    return line.replace(f"StartTime={NOW_S - 60}", f"StartTime={NOW_S + seconds}")
+
+
 def test_idle_and_lent_nodes_of_the_owner_are_servers_and_busy_or_broken_ones_are_not() -> None:
     cluster = ControlCluster(jobs=[pending(5), running(6, "i3", Partition="inference", UserName="bob")])
     cluster.reservations = [loan("i2", 1200), loan("i1", name="other")]
@@ -50,6 +56,26 @@ def test_a_node_with_all_cpus_in_use_has_no_free_gpu() -> None:
     cluster = ControlCluster(jobs=[pending(5)])
     cluster.nodes["t1"] = ("allocated", "gpu:a100:8", "gpu:a100:2", "train")
     assert view_of(cluster).view.servers.free.tolist()[:2] == [0, 8]
+
+
+@pytest.mark.parametrize(
+    ("line", "free"),
+    [
+        (loan("t1", name="course"), 0),
+        (begins_in(3599), 0),
+        (begins_in(3600), 5),
+        (loan("t2", name="course"), 5),
+        (f"{loan('t1', name='course')} NodeName=t1 CoreIDs=0-1", 5),
+        (loan("t1", name="mirage-fence"), 5),
+    ],
+)
+def test_gpus_of_a_node_that_is_reserved_for_others_are_not_free(line: str, free: int) -> None:
+    cells = {"tres_per_job": "gres:gpu:3", "tres_per_node": "N/A", "Comment": "mirage-control gpus=3-12"}
+    cluster = ControlCluster(jobs=[running(5, "t1", **cells), pending(6, TimeLimit="9:00:00")], reservations=[line])
+    assert view_of(cluster, scheduler="aryl", most_gpus=12).view.servers.free.tolist()[0] == free
+    cluster.jobs.pop(0)
+    cluster.reservations = [begins_in(3599)]
+    assert view_of(cluster, scheduler="aryl").view.servers.free.tolist()[0] == 8, "no job can grow"
 
 
 def test_a_lent_node_with_a_job_of_the_owner_is_taken_back() -> None:

@@ -12,7 +12,7 @@ from mirage.control.control_view import FirstSubmissions, control_view
 from mirage.control.model_profiles import check_scheduler, profiles_of_nodes
 from mirage.control.pools_file import Pools
 from mirage.control.progress_files import ProgressFiles
-from mirage.control.verbs import FENCE, LOAN, Verb, command_of
+from mirage.control.verbs import FENCE, LOAN, Verb, command_of, is_of_controller
 from mirage.errors import ConfigurationError, SlurmError, first_of, quantity, shown
 from mirage.schedule.schedulers.view_schedulers import ELASTIC_SCHEDULERS
 from mirage.slurm.client import SlurmClient
@@ -146,7 +146,7 @@ def _is_user(name: str) -> bool:
 
 
 def _reservations(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
-    """The fence, the loans, and other reservations on the owner's nodes."""
+    """The fence, the loans, and other reservations of the nodes."""
     owner = set(pools.owner_nodes)
     fenced = {node for one in snapshot.reservations if one.name == FENCE and one.active for node in one.nodes}
     unknown = [user for user in pools.owner_users if not _is_user(user)]
@@ -169,11 +169,15 @@ def _reservations(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
         advice = "a loan has one node of the owner, the one in its name; delete these reservations"
         yield Finding(WARN, "loans", f"{first_of(strange)}: not loans of these pools", advice)
     yield Finding(OK, "loans", f"{len(loans) - len(strange)} now")
-    others = [one.name for one in snapshot.reservations if set(one.nodes) & owner if one.name not in (FENCE,)]
-    others = [name for name in others if not name.startswith(LOAN)]
-    if others:
-        advice = "Slurm would refuse a loan that overlaps a reservation without the flag OVERLAP"
-        yield Finding(WARN, "reservations", f"{first_of(others)} on nodes of the owner", advice)
+    for pool, nodes, advice in (
+        ("owner", owner, "Slurm would refuse a loan that overlaps a reservation without the flag OVERLAP"),
+        ("borrower", set(pools.borrower_nodes), "free GPUs of a node that is reserved for others do not count"),
+    ):
+        others = [
+            one.name for one in snapshot.reservations if set(one.nodes) & nodes and not is_of_controller(one.name)
+        ]
+        if others:
+            yield Finding(WARN, "reservations", f"{first_of(others)} on nodes of the {pool}", advice)
 
 
 def _requeue(options: Mapping[str, str]) -> Finding:

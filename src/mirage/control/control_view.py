@@ -19,7 +19,7 @@ from mirage.control.job_sizes import NO_SIZES, JobSizes, job_sizes, present_gpus
 from mirage.control.model_profiles import job_model
 from mirage.control.pools_file import BORROWER, OWNER, Pools
 from mirage.control.progress_files import JobProgress
-from mirage.control.verbs import HETEROGENEOUS, LOAN, TASKS_UNKNOWN, lost_loan
+from mirage.control.verbs import HETEROGENEOUS, LOAN, TASKS_UNKNOWN, is_of_controller, lost_loan
 from mirage.control.worker_jobs import is_orphan, main_job_of, running, unfinished_ids, workers_by_main
 from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S
 from mirage.errors import SlurmUnreachable, first_of
@@ -553,7 +553,10 @@ def _servers(
             in_view[server] += count
     gpus = _ints(node.gpus for node in servers)
     used = np.maximum(_ints(node.used for node in servers), in_view)
-    open_now = np.array([node.usable and not node.state.startswith("alloc") for node in servers], np.bool_)
+    closed = _reserved_nodes(snapshot, rows) - set(pools.owner_nodes)
+    open_now = np.array(
+        [node.usable and not node.state.startswith("alloc") and node.name not in closed for node in servers], np.bool_
+    )
     home = _ints(INFERENCE if node.name in pools.owner_nodes else TRAINING for node in servers)
     lent = np.array([node.name in loans or node.name in borrowed for node in servers], np.bool_) & (home == INFERENCE)
     until_s = _floats(loans.get(node.name, snapshot.time_s) for node in servers)
@@ -569,6 +572,18 @@ def _servers(
         wanted_soon=wanted.copy(),
         wanted_from_s=np.full(len(POOL_NAMES), np.inf),
     )
+
+
+def _reserved_nodes(snapshot: GpuSnapshot, rows: Sequence[_Row]) -> set[str]:
+    """Nodes that others have reserved, now or before an elastic job that starts now would end."""
+    longest_s = max((_run_s(row.one.job) for row in rows if row.sizes.elastic), default=0.0)
+    return {
+        node
+        for one in snapshot.reservations
+        if not one.partial and not is_of_controller(one.name)
+        if one.active or one.start_s < snapshot.time_s + longest_s
+        for node in one.nodes
+    }
 
 
 def _wanted_nodes(snapshot: GpuSnapshot, pools: Pools) -> int:

@@ -131,6 +131,11 @@ def lost_loan(reason: str, nodes: Container[str]) -> bool:
     return words[:1] + words[2:] == ["Reservation", "was", "deleted"] and words[1].removeprefix(LOAN) in nodes
 
 
+def is_of_controller(reservation: str) -> bool:
+    """Whether a reservation is the fence, a loan or the lease, by its name."""
+    return reservation in (FENCE, LEASE) or reservation.startswith(LOAN)
+
+
 def _update(change: Callable[[Verb], str]) -> Callable[[Verb, Pools], Command]:
     return lambda verb, pools: ("scontrol", "update", f"JobId={verb.job_name}", change(verb))
 
