@@ -284,6 +284,22 @@ def test_methods_are_fitted_next_to_each_other_and_drawn(tmp_path):
         output_of("fit", "--teacher", "sjf", "--plot", str(tmp_path / "frontier.gif"), "-o", str(out))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("edit", "tree", "drains_in < 45s -> drains_in < 1min"),
+        ("combine", "tree", "tree", "--above", "20 %"),
+        ("tune", "tree"),
+        ("fit", "--teacher", "fair"),
+    ],
+)
+def test_no_tree_is_written_under_the_name_of_the_one_that_ships(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["distill", *words, "-o", "tree"]) == 1
+    assert "tree is the tree that ships with Mirage, not a file; name another file" in capsys.readouterr().err
+    assert not (tmp_path / "tree").exists()
+
+
 def test_a_combined_tree_does_not_replace_one_that_it_is_made_of(tmp_path, capsys):
     mine = tmp_path / "mine.txt"
     mine.write_text(CliRunner().invoke(distill, ["show"]).stdout)

@@ -13,7 +13,7 @@ import click
 from mirage.atomic_file import write_output
 from mirage.cli.commands.distill.distill_options import EpisodeOptions, episode_options
 from mirage.cli.commands.distill.times import by_setting, times_line
-from mirage.cli.commands.distill.tree_file import fidelity_line, path_of, read
+from mirage.cli.commands.distill.tree_file import check_tree_output, fidelity_line, path_of, read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
 from mirage.cli.output import check_distinct, check_output, checkpoint_of, resumable
 from mirage.cli.values import WORDS, IntegerRange
@@ -116,7 +116,7 @@ def fit(
 
     sizes = [_leaves(word) for word in leaves]
     inputs = (path_of(teacher), teacher.partition(":")[2], rule and path_of(rule), played.profiles)
-    check_output(out, *inputs)
+    check_tree_output(out, *inputs)
     if plot is not None:
         picture_kind(plot)
         check_output(plot, *inputs)

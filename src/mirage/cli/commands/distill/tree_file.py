@@ -49,6 +49,17 @@ def path_of(tree_file: str) -> Path:
     return Path(tree_file.removeprefix(f"{SHIPPED}:"))
 
 
+def check_tree_output(out: str, *inputs: str | Path | None) -> None:
+    """Checks before the work that a tree can be written after it, and read by its name.
+
+    Raises:
+        ConfigurationError: The file cannot be written, or its name is that of the tree that ships.
+    """
+    if out == SHIPPED:
+        raise ConfigurationError(f"{out} is the tree that ships with Mirage, not a file; name another file")
+    check_output(out, *inputs)
+
+
 def policy_of(tree_file: str) -> str:
     """Returns a tree as a policy name, even if a scheduler has the name of its file."""
     from mirage.dag.schedulers.stage_schedulers import known_schedulers
@@ -118,7 +129,7 @@ def edit(tree_file: str, changes: tuple[str, ...], out: str | None) -> None:
 
     text, before = read(tree_file)
     if out is not None:
-        check_output(out)
+        check_tree_output(out)
     after, tree = edited(text, changes, tree_file)
     parameters_of(tree)
     if out is not None:
@@ -249,7 +260,7 @@ def combine(tree_files: tuple[str, ...], starts: tuple[str, ...], out: str, as_j
     from mirage.distill.tree_text import text_of
     from mirage.distill.units import number_of
 
-    check_output(out, *map(path_of, tree_files))
+    check_tree_output(out, *map(path_of, tree_files))
     loads = [number_of(word, LOAD.unit) for word in starts]
     tree = combined([read(file)[1] for file in tree_files], loads)
     write_output(out, text_of(tree))

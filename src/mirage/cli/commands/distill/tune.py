@@ -12,9 +12,9 @@ import click
 from mirage.atomic_file import write_output
 from mirage.cli.commands.distill.distill_options import EpisodeOptions, episode_options
 from mirage.cli.commands.distill.times import times_line, times_under
-from mirage.cli.commands.distill.tree_file import SHIPPED, path_of, read
+from mirage.cli.commands.distill.tree_file import SHIPPED, check_tree_output, path_of, read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
-from mirage.cli.output import check_output, checkpoint_of, resumable
+from mirage.cli.output import checkpoint_of, resumable
 from mirage.cli.values import COUNT_OR_NONE, IntegerRange
 from mirage.errors import ConfigurationError
 
@@ -141,7 +141,7 @@ def _check_out(tree_file: str, out: str, profiles: str | None) -> None:
         raise ConfigurationError(
             f"{out} is the tree to tune, and an interrupted command resumes from that tree; name another file"
         )
-    check_output(out, profiles)
+    check_tree_output(out, profiles)
 
 
 def _shorter(cost: float, tree: Tree) -> None:
