@@ -133,6 +133,12 @@ def test_ranges_that_do_not_apply_are_left_out_with_the_reason() -> None:
     _, left_out = cases(one_type, NAMED[:1], {}, False)
     assert left_out["t4_per_v100"] == "the cluster has no T4"
     assert left_out["fungible"] == "the cluster has one GPU type"
+    given = {"headroom": (0.0, 0.1), "notice_s": (0.0,), "server_slots": (8.0,), "restart_s": (9.0,)}
+    assert cases(one_type, NAMED[:1], given, False)[1] == {
+        "headroom": "there is no inference demand",
+        "notice_s": "there is no daily demand, and there are no requests",
+        "server_slots": "there are no requests",
+    }
     assert left_out["demand_low"] == "there is no daily demand"
     assert left_out["notice_s"] == "there is no daily demand, and there are no requests"
     assert left_out["headroom"] == "there is no inference demand"

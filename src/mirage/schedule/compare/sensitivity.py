@@ -308,7 +308,8 @@ def cases(
         combined = [tuple(zip(vary, values)) for values in itertools.product(*vary.values())]
         return found + [under(setting, schedulers, assumed) for assumed in combined], {}
     for key, values in (vary or RANGES).items():
-        reason = None if vary else why_unused(key, setting, schedulers)
+        is_checked = not vary or key in {f.name for f in fields(Assumptions)}
+        reason = why_unused(key, setting, schedulers) if is_checked else None
         if reason is not None:
             left_out[key] = reason
             continue
