@@ -64,6 +64,7 @@ def test_every_value_arrives(tmp_path: Path) -> None:
         ('partition = "train"', 'partition = "inference"', r"inference belongs to both pools"),
         ('partition = "train"', 'name = "train"', r"unknown key \[borrower\] name\. Known: nodes, partition\."),
         ('comment = "mirage-control"\naccounts = ["vision"]', "", r"no job takes part"),
+        ('"mirage-control"', '"gpus=2-8"', r"comment = 'gpus=2-8': a word with = declares a size"),
         ('signal = "SIGUSR2"', 'signal = "KILL"', r"signal = 'KILL': it is one of USR1"),
         ("/scratch/{user}/{job}.json", "scratch/{job}.json", r"give a path from / with \{job\} in it"),
         (

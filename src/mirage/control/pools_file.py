@@ -207,6 +207,12 @@ def _word(value: object) -> str:
     return value
 
 
+def _comment(value: object) -> str:
+    if "=" in (word := _word(value)):
+        raise ValueError("a word with = declares a size, a worker or a model; give one without, such as mirage-control")
+    return word
+
+
 def _words(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
         raise TypeError('it is a list of names: ["one"]')
@@ -270,7 +276,7 @@ _KEYS: dict[str, tuple[str, Callable[[object], Any]]] = {
     "owner.promise": ("promise_s", _duration_s(60, 7 * DAY_S)),
     "borrower.nodes": ("borrower_nodes", _hosts),
     "borrower.partition": ("borrower_partition", _word),
-    "jobs.comment": ("comment", _word),
+    "jobs.comment": ("comment", _comment),
     "jobs.accounts": ("accounts", _words),
     "jobs.signal": ("signal", _signal),
     "jobs.grace": ("grace_s", _SECONDS),
