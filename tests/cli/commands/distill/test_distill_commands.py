@@ -309,9 +309,10 @@ def test_a_combined_tree_does_not_replace_one_that_it_is_made_of(tmp_path, capsy
     assert "crowded2_" not in mine.read_text()
 
 
-def test_mending_does_not_replace_the_tree(tmp_path, capsys):
+@pytest.mark.parametrize("cases", ["large-job", "all,large-job"])
+def test_mending_does_not_replace_the_tree(cases, tmp_path, capsys):
     mine = tmp_path / "large-job.txt"
     mine.write_text(CliRunner().invoke(distill, ["show"]).stdout)
     for output in (["--report", str(mine)], ["-o", str(tmp_path)]):
-        assert main(["distill", "mend", f"tree:{mine}", "--case", "large-job", *output]) == 1
+        assert main(["distill", "mend", f"tree:{mine}", "--case", cases, *output]) == 1
         assert "it is the file that is read; name another" in capsys.readouterr().err

@@ -137,11 +137,10 @@ def _names(cases: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the chosen cases, each once."""
     from mirage.dag.workload.edge_cases import EDGE_CASES, edge_case_of
 
-    if cases == (ALL,):
-        return tuple(EDGE_CASES)
-    for name in cases:
+    named = tuple(dict.fromkeys(name for name in cases if name != ALL))
+    for name in named:
         edge_case_of(name)
-    return tuple(dict.fromkeys(cases))
+    return tuple(EDGE_CASES) if ALL in cases else named
 
 
 def _make_folder(out: str) -> None:
