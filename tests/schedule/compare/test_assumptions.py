@@ -30,9 +30,9 @@ def test_shares_of_elastic_and_fungible_jobs() -> None:
     assert none is JOBS
 
 
-def test_jobs_of_any_pool_have_no_types_of_their_own() -> None:
-    jobs = GpuJobs.linear([0, 1], [1, 1], [10, 10], pool=ANY_POOL)
-    assert Assumptions(fungible=0.0).jobs(jobs, ARYL, seed=1).types.tolist() == [ALL_TYPES, ALL_TYPES]
+def test_jobs_of_any_pool_stay_on_the_types_that_they_name() -> None:
+    jobs = GpuJobs.linear([0, 1], [1, 1], [10, 10], pool=ANY_POOL, types=[2, ALL_TYPES])
+    assert Assumptions(fungible=0.0).jobs(jobs, ARYL, seed=1).types.tolist() == [2, ALL_TYPES]
 
 
 def test_assumptions_of_the_cluster_the_demand_and_schedulers() -> None:

@@ -13,7 +13,7 @@ from mirage.errors import ConfigurationError, UnknownName
 from mirage.schedule.compare.inference_demand import DailyDemand
 from mirage.schedule.compare.request_load import Serving
 from mirage.schedule.gpu_cluster import GpuCluster
-from mirage.schedule.workload.gpu_jobs import ALL_TYPES, GpuJobs
+from mirage.schedule.workload.gpu_jobs import ALL_TYPES, ANY_POOL, GpuJobs
 
 OF_SCHEDULERS = ("interval_s", "headroom")
 """Assumptions that are parameters of schedulers."""
@@ -162,7 +162,8 @@ class Assumptions:
                 sum(1 << int(t) for t in np.unique(cluster.gpu_type_of[cluster.pool_of == pool]))
                 for pool in range(len(cluster.pools))
             ]
-            jobs = replace(jobs, types=np.where(chosen, ALL_TYPES, np.array([*own, ALL_TYPES])[jobs.pool]))
+            of_pool = np.where(jobs.pool == ANY_POOL, jobs.types, np.array([*own, ALL_TYPES])[jobs.pool])
+            jobs = replace(jobs, types=np.where(chosen, ALL_TYPES, of_pool))
         return jobs
 
 
