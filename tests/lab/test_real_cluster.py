@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,22 @@ def test_a_configuration_names_every_node_and_its_gpus(tmp_path: Path) -> None:
     assert "SlurmUser=ada" in conf
     assert "MessageTimeout=200" in conf
     assert "SlurmdTimeout=0" in conf
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"nodes": 0}, "nodes is 0; give a number from 1 to 500"),
+        ({"speed": 0}, "speed is 0; give a number from 1 to 60"),
+        ({"gpus": 1.5}, "gpus is 1.5; give a whole number"),
+        ({"directory": 7}, "directory is 7; give a path"),
+    ],
+)
+def test_a_value_that_no_lab_has_is_refused(given: dict[str, Any], message: str) -> None:
+    text: Any = "lab"
+    assert LabSpec(text) == LabSpec(Path("lab"))
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        LabSpec(**({"directory": Path("lab")} | given))
 
 
 def test_missing_programs_are_named_with_the_packages_that_hold_them(tmp_path: Path, monkeypatch) -> None:

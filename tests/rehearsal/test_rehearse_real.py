@@ -8,12 +8,14 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mirage.lab.real.slurm_packages import faketime_library
 from tests.support.planted_traps import DEEPSPEED, HOOKED, RIGHT, TRAIN, TRAPS, Planted
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
@@ -109,14 +111,18 @@ def test_a_rehearsal_that_is_ended_by_a_signal_cancels_its_job(cluster: Any, tmp
     assert (listed.returncode, listed.stdout) == (0, "")
 
 
-def test_a_job_that_cannot_start_is_reported_with_its_reason(cluster: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("speed", [1, 60])
+def test_a_job_that_cannot_start_is_reported_with_its_reason(cluster: Any, tmp_path: Path, speed: int) -> None:
     (tmp_path / "job.sh").write_text("#!/bin/bash\nsleep 300\n")
+    clock = {} if speed == 1 else {"LD_PRELOAD": str(faketime_library()), "FAKETIME": f"+0 x{speed}"}
+    begun_s = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "mirage", "rehearse", "-N", "9", "--patience", "4s", "job.sh"],
-        cwd=tmp_path, env=environment_of(cluster, tmp_path), capture_output=True, text=True,
+        [sys.executable, "-m", "mirage", "rehearse", "-N", "9", "--patience", f"{4 * speed}s", "job.sh"],
+        cwd=tmp_path, env=environment_of(cluster, tmp_path) | clock, capture_output=True, text=True,
     )  # fmt: skip
     assert re.search(r"mirage: job \d+ waits: PartitionNodeLimit\n", done.stderr), done.stderr
-    assert "did not start within 4 s; give a longer --patience" in done.stderr
+    assert f"did not start within {4 * speed} s; give a longer --patience" in done.stderr
+    assert time.monotonic() - begun_s < 100
 
 
 def test_a_job_that_ends_at_once_is_reported_with_its_output(cluster: Any, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from mirage.job_state import UNFINISHED, JobState
 from mirage.presets.detect import ScriptShape
 from mirage.presets.wrapper import OBSERVER, with_statement
 from mirage.process import cleanup_at_signals
-from mirage.real_time import wait_until
+from mirage.real_time import on_this_clock_s, wait_until
 from mirage.rehearsal import observer
 from mirage.rehearsal.traps import Trap, checkpoint_changes, find_traps, saved_on_warning, saved_step
 from mirage.rehearsal.two_runs import STEP, FileChange, FirstStep, ObservedRun, Rehearsal, read_run
@@ -210,11 +210,13 @@ def _run(
     """
 
     def waited(condition: Callable[[], bool], longest_s: float) -> bool:
+        """Whether a condition becomes true within some seconds of this process's clock."""
+
         def checked() -> bool:
             check()
             return condition()
 
-        return wait_until(checked, longest_s, POLL_S)
+        return wait_until(checked, longest_s / on_this_clock_s(1.0), POLL_S)
 
     check()
     job = slurm.submit(submission)
@@ -224,7 +226,7 @@ def _run(
         waits = _WaitReasons(slurm, job, report)
         if not waited(lambda: record.exists() or waits.over(), plan.patience_s):
             raise MirageError(f"job {job} did not start within {plan.patience_s:g} s; give a longer --patience")
-        if not waited(record.exists, 5):
+        if not waited(record.exists, on_this_clock_s(5)):
             begun = folder / f"output.{job}"
             output = begun.read_text(encoding="utf-8") if begun.exists() else ""
             raise MirageError(

@@ -68,7 +68,7 @@ def edited_job(chain: Chain, home: Home, edit: JobEdit) -> Request:
     for option in FIRST_LINK_ONLY:
         if option in edit.options:
             raise ConfigurationError(f"--{option} is for the first job of a chain, which has been submitted")
-    check_for_chain(edit.options, {})
+    check_for_chain({**directives(edit.script[0] if edit.script else b""), **edit.options}, {})
     submission = chain.spec.submission
     present = _present_script(chain, home)
     inherited = {**directives(present), **from_environment(submission.environment)}

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from mirage.errors import ConfigurationError, shown
+from mirage.whole_numbers import make_whole
+
 CONTROLLER, DATABASE_DAEMON, DATABASE, REST, NODES = 0, 1, 2, 3, 100
 """Ports, counted from the cluster's first."""
 
@@ -16,6 +19,9 @@ QUICK_SCHEDULER = (
     "bf_max_job_test=1000,default_queue_depth=1000,batch_sched_delay=0"
 )
 """Loops that run every second or two: tests and demonstrations need not wait for the defaults of large sites."""
+
+
+_RANGES = {"nodes": (1, 500), "gpus": (0, 16), "port": (0, 64_000), "speed": (1, 60)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,9 @@ class LabSpec:
         min_job_age_s: How long squeue shows a job that has ended.
         name: Name of the cluster; empty for ``lab`` and four random letters: names must be unique.
         extra: Further lines of slurm.conf.
+
+    Raises:
+        ConfigurationError: The directory is no path, or a number is no whole one or out of its range.
     """
 
     directory: Path
@@ -56,6 +65,16 @@ class LabSpec:
     scheduler_parameters: str = QUICK_SCHEDULER
     priority_flags: str = ""
     extra: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        directory: object = self.directory
+        if not isinstance(directory, str | Path):
+            raise ConfigurationError(f"directory is {shown(directory)}; give a path")
+        object.__setattr__(self, "directory", Path(directory))
+        make_whole(self, *_RANGES)
+        for name, (least, most) in _RANGES.items():
+            if not least <= getattr(self, name) <= most:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}; give a number from {least} to {most}")
 
     @property
     def cluster_name(self) -> str:

@@ -387,6 +387,7 @@ def test_a_chain_that_is_stopping_does_not_change(type_: Type, chain: Callable[[
         (["serve", "--links", "2"], "chain serve has 3 jobs already; give at least 3"),
         (["serve", "--begin", "now+1hour"], "--begin is for the first job of a chain"),
         (["serve", "--array", "1-4"], "--array cannot be used with a chain"),
+        (["serve", "array.sh"], "--array cannot be used with a chain"),
         (["serve", "--unset", "nodes"], "--nodes is in the script or in the environment of the chain's jobs"),
         (["serve", "--unset", "qos"], "--qos is not among the options of the chain's jobs"),
         (["serve", "-t", "1:30:00", "--policy", "lead:4"], "leads by 4 h, which is not less than the time limit"),
@@ -399,9 +400,10 @@ def test_a_chain_that_is_stopping_does_not_change(type_: Type, chain: Callable[[
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_changes(
-    type_: Type, chain: Callable[[], Chain], words: list[str], message: str
+    type_: Type, chain: Callable[[], Chain], words: list[str], message: str, tmp_path: Path
 ) -> None:
     before = chain()
+    (tmp_path / "array.sh").write_text("#!/bin/bash\n#SBATCH --array=1-4\nserve\n")
     _, err = type_("chain", "edit", *words, status=1)
     assert message in err
     assert chain() == before
