@@ -320,7 +320,7 @@ def test_limits_of_associations_are_declared_where_slurm_enforces_them_and_they_
     ("qos", "remark"),
     [
         ("", "^limits of QOS are not known, and are inferred where possible: .*nothing found"),
-        ("Name|Priority\nnormal|0\n", "^limits of QOS are not known, and are inf.*: .*no Name, Priority and Preempt"),
+        ("Name|Priority\nnormal|0\n", "^limits of QOS are not known, and are inf.*: .*no Preempt"),
         ("Name|Priority|Preempt|MaxJobsPU\nother|0||3\n", ""),
     ],
 )
