@@ -109,13 +109,13 @@ def test_the_clock_of_a_cluster_survives_a_kill(tmp_path: Path) -> None:
 @pytest.mark.real_slurm
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming a second user needs root")
 def test_another_user_has_the_same_clock_and_leaves_nothing_when_killed(tmp_path: Path) -> None:
-    spec = LabSpec(directory=tmp_path, speed=1000)
+    spec = LabSpec(directory=tmp_path, speed=60)
     spec.run.mkdir()
     other = pwd.getpwnam(OTHER)
     assert start_clock(spec, 120)
     try:
         before = set(os.listdir("/dev/shm"))
-        time.sleep(0.5)
+        time.sleep(2)
         environment = {**os.environ, **clock_environment(spec)}
         as_other = {"env": environment, "user": other.pw_uid, "group": other.pw_gid, "extra_groups": [], "cwd": "/"}
         begun_s = time.monotonic()
@@ -123,7 +123,7 @@ def test_another_user_has_the_same_clock_and_leaves_nothing_when_killed(tmp_path
             int(subprocess.run(["date", "+%s"], stdout=subprocess.PIPE, timeout=30, check=True, **given).stdout)
             for given in (as_other, {"env": environment})
         )
-        assert 0 <= mine - theirs <= 1000 * (time.monotonic() - begun_s) + 1
+        assert 0 <= mine - theirs <= 60 * (time.monotonic() - begun_s) + 1
         with subprocess.Popen(["sh", "-c", "echo; exec sleep 1e9"], stdout=subprocess.PIPE, **as_other) as killed:
             assert killed.stdout is not None
             killed.stdout.readline()
