@@ -109,7 +109,8 @@ def test_a_stream_has_one_event_for_each_token(server: Server) -> None:
             ({"model": "llama", "prompt": "x", "max_tokens": n}, 400, f"a whole number from 1 to 1000000, got {n}.")
             for n in (0, -1, 1.5, 10**9, 10**400)
         ],
-        ({"model": "llama", "prompt": "x", "max_tokens": float("inf")}, 400, "no JSON object with a prompt"),
+        ({"model": "llama", "prompt": "x", "max_tokens": float("inf")}, 400, "to 1000000, got inf."),
+        ({"model": "llama", "prompt": "x", "max_tokens": "ten"}, 400, "to 1000000, got 'ten'."),
     ],
 )
 def test_what_cannot_be_answered_is_refused(server: Server, body: Any, status: int, message: str) -> None:

@@ -154,18 +154,18 @@ class InferenceServer:
             try:
                 body = await request.json()
                 declared, streamed, prompt = body.get("max_tokens"), bool(body.get("stream")), body["prompt"]
-                tokens = MAX_TOKENS if declared is None else int(declared)
-            except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+            except (ValueError, TypeError, KeyError, AttributeError):
                 return _refusal(400, "the body is no JSON object with a prompt", "BadRequestError")
-            if not 1 <= tokens <= MOST_TOKENS or tokens != float(declared or tokens):
-                problem = f"max_tokens must be a whole number from 1 to {MOST_TOKENS}, got {declared}."
+            tokens = MAX_TOKENS if declared is None else declared
+            if type(tokens) not in (int, float) or tokens != tokens // 1 or not 1 <= tokens <= MOST_TOKENS:
+                problem = f"max_tokens must be a whole number from 1 to {MOST_TOKENS}, got {declared!r}."
                 return _refusal(400, problem, "BadRequestError")
             several = isinstance(prompt, list) and len(prompt) > 1 and not isinstance(prompt[0], int)  # or its tokens
             if several or body.get("n") not in (None, 1):
                 return _refusal(400, "One choice is emulated: give one prompt, and n = 1.", "BadRequestError")
             if body.get("model", self.model.name) != self.model.name:
                 return _refusal(404, f"The model `{body['model']}` does not exist.", "NotFoundError")
-            return await self._answer(request, len(str(prompt).split()), tokens, streamed)
+            return await self._answer(request, len(str(prompt).split()), int(tokens), streamed)
         finally:
             self._leave(request)
 

@@ -108,6 +108,11 @@ class AccountedJob:
     submit_line: str = ""
     cpus: int = MISSING
 
+    @property
+    def was_refused(self) -> bool:
+        """Whether Slurm refused it: accounting may show a request that failed at once."""
+        return self.state is JobState.FAILED and self.submit_s == self.start_s == self.end_s != MISSING
+
 
 @dataclass(frozen=True, slots=True)
 class Node:

@@ -90,7 +90,10 @@ def test_one_more_command_a_poll_in_the_order_of_need() -> None:
 def test_a_link_that_accounting_has_shown_is_known_at_every_later_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster()
     ours = replace(cluster.job(BEGIN_S), user=cluster.user, comment=str(Tag("train", 2, "safe", "deer")))
-    monkeypatch.setattr(cluster, "accounting", lambda since_s: (ours,) if cluster.now_s < BEGIN_S + 300 else ())
+    # as sacct shows a request for too much memory, which sbatch reports as refused
+    refused = replace(ours, id=9, state=JobState.FAILED, submit_s=BEGIN_S, start_s=BEGIN_S, end_s=BEGIN_S)
+    shown = (ours, refused)
+    monkeypatch.setattr(cluster, "accounting", lambda since_s: shown if cluster.now_s < BEGIN_S + 300 else ())
     poller, known = Poller(cluster, AgentSettings()), []
     for _ in range(12):
         known.append(poller.poll(cluster.now_s, "safe", missing_since_s=None).accounted_tags.get(("deer", 2)))

@@ -209,7 +209,7 @@ class Poller:
             tag = tag_of(job) if job.user == self.backend.user else None
             if job.user == self.backend.user and (tag is None or tag.store == store):
                 snapshot.accounted[job.id] = job
-            if tag is not None and tag.store == store:
+            if tag is not None and tag.store == store and not job.was_refused:
                 snapshot.accounted_tags[tag.key, tag.link] = job
             if MISSING not in (job.end_s, job.start_s):
                 if self.ended.pop(job.id, None) != job:
