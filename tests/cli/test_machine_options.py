@@ -323,7 +323,7 @@ def test_gpus_per_node_for_a_trace_without_gpus_is_a_warning(
     assert capsys.readouterr().err.count("no job of t.csv has a GPU") == warns
 
 
-@pytest.mark.parametrize(("limits", "warned"), [([60, -1], "1 job of"), ([-1, -1], "2 jobs of"), ([60, 60], "")])
+@pytest.mark.parametrize(("limits", "warned"), [([60, -1], "1 job of"), ([-1, 0], "2 jobs of"), ([60, 60], "")])
 def test_jobs_without_a_limit_are_a_warning(limits: list[int], warned: str, capsys: pytest.CaptureFixture[str]) -> None:
     times = {name: [k, k + 1] for k, name in enumerate(("submit_s", "start_s", "end_s"))}
     table = JobTable.build(range(2), **times, state=[3, 3], nodes=[1, 1], limit_s=limits)

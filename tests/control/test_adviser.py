@@ -48,7 +48,7 @@ def test_one_snapshot_is_three_queries_and_the_plan_is_that_of_the_scheduler() -
 @pytest.mark.parametrize(
     ("pools", "message"),
     [
-        (replace(POOLS, borrower_partition="trian"), "pool owner: trian: no such partition"),
+        (replace(POOLS, borrower_partition="trian"), "pool borrower: trian: no such partition"),
         (replace(POOLS, owner_partitions=("infer",)), "pool owner: infer: no such partition"),
         (replace(POOLS, borrower_nodes=("t1", "t9")), "pool borrower: t9: no such node"),
     ],

@@ -163,7 +163,7 @@ class MachineOptions:
                 "processor here; give the number of nodes with --nodes",
                 err=True,
             )
-        if without := int((table.limit_s < 0).sum()):
+        if without := int((table.limit_s <= 0).sum()):
             click.echo(
                 f"mirage: warning: {quantity(without, 'job')} of {trace} without a time limit: the scheduler plans "
                 "with the run times, which shortens waits; add the limits to the trace (Timelimit of sacct)",

@@ -77,7 +77,7 @@ def check_pools(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
     nodes = {node.name: node for node in snapshot.nodes}
     partitions = {partition for node in snapshot.nodes for partition in node.partitions}
     for what, names, needed in (
-        ("owner", pools.owner_nodes, (*pools.owner_partitions, pools.borrower_partition)),
+        ("owner", pools.owner_nodes, pools.owner_partitions),
         ("borrower", pools.borrower_nodes, (pools.borrower_partition,)),
     ):
         absent = [name for name in names if name not in nodes]
