@@ -214,6 +214,24 @@ def test_no_promise_is_stored_of_a_job_that_cannot_start(terminal: Terminal, opt
     assert terminal.json("--calibration")["open"] == 0
 
 
+@pytest.mark.parametrize("words", [["serve.sh"], ["--compare", "serve.sh"], ["--mine"]])
+def test_hidden_jobs_are_reported_and_no_promise_is_stored(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    terminal.submit()
+    options, queue = cluster.client().configuration(), cluster.client().observe()
+    mine = tuple(job for job in queue.jobs if job.user == user_of_process())
+    monkeypatch.setattr(SlurmClient, "configuration", lambda _: {**options, "privatedata": "jobs,usage"})
+    monkeypatch.setattr(SlurmClient, "observe", lambda _: replace(queue, jobs=mine))
+    terminal.type(*words)
+    assert "note: the jobs of other users are hidden (PrivateData=jobs,usage), so only yours" in terminal.stderr
+    assert terminal.json("--calibration")["open"] == 0
+    monkeypatch.setattr(SlurmClient, "observe", lambda _: queue)
+    terminal.type(*words)
+    assert "hidden" not in terminal.stderr, "an operator sees all jobs"
+    assert terminal.json("--calibration")["open"] == 1
+
+
 def test_a_shorter_limit_that_fits_before_the_reservation_is_recommended(terminal: Terminal) -> None:
     report = terminal.json("--compare", "-N", "1", "-t", "12:00:00", "serve.sh")
     first, requested = report["offers"][0], next(offer for offer in report["offers"] if offer["limit"] == 12 * HOUR_S)

@@ -37,6 +37,7 @@ class ClusterNow:
         remarks: What could not be observed, in words.
         default_qos: QOS of this user's jobs without one.
         reservations: Reservations that have not ended.
+        hidden: The sign that jobs of other users are hidden, in words; empty where none shows it.
     """
 
     client: SlurmClient
@@ -50,6 +51,7 @@ class ClusterNow:
     remarks: tuple[str, ...] = field(default=())
     default_qos: str = NORMAL
     reservations: tuple[SlurmReservation, ...] = ()
+    hidden: str = ""
 
     @property
     def name(self) -> str:
@@ -146,6 +148,7 @@ def observe_cluster(client: SlurmClient, history_s: int, *, seed: int) -> Cluste
         observed = pool.submit(_query, client, history_s)
         from mirage.predict.start.predictor import StartPredictor  # loads for a second while Slurm answers
         from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+        from mirage.slurm.hidden_jobs import hidden_jobs, unexplained_nodes
         from mirage.slurm.slurm_view import Names, ended_of, throttled_tasks, view_of
 
         options, machine, queue, reservations, accounted, remarks = observed.result()
@@ -161,12 +164,17 @@ def observe_cluster(client: SlurmClient, history_s: int, *, seed: int) -> Cluste
                 f"accounting shows no QOS priorities, so yours is assumed to be that of your other jobs: {error}",
             )
     predictor = StartPredictor(view, settings, seed=seed, threads=min(MOST_THREADS, len(os.sched_getaffinity(0))))
+    if hidden := hidden_jobs(options, queue, client.user, unexplained_nodes(machine, queue, client.user)):
+        remarks += (
+            f"the jobs of other users are hidden ({hidden}), so only yours are simulated, and the start may be much "
+            "later; Slurm's own estimate is the better guide, and this prediction is not stored",
+        )
     if throttled := throttled_tasks(queue):
         remarks += (f"not simulated: {quantity(throttled, 'task')} of throttled arrays; the start may be later",)
     if not len(view.ended):
         remarks += ("accounting shows no ended jobs: every job is assumed to run until its limit",)
     return ClusterNow(
-        client, options, machine, queue, accounted, names, view, predictor, remarks, default_qos, reservations
+        client, options, machine, queue, accounted, names, view, predictor, remarks, default_qos, reservations, hidden
     )
 
 

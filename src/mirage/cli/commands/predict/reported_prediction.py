@@ -137,7 +137,7 @@ def corrected(
 
 
 def promise(promises: Promises, now: ClusterNow, reported: Sequence[ReportedPrediction]) -> None:
-    """Stores the printed predictions; if that fails, only warns."""
+    """Stores the printed predictions, unless jobs are hidden; if that fails, only warns."""
     from mirage.predict.start.promise import Promise
     from mirage.predict.start.widened_ranges import thinned
 
@@ -145,7 +145,7 @@ def promise(promises: Promises, now: ClusterNow, reported: Sequence[ReportedPred
     made_s = now.queue.time_s
     try:
         for one in reported:
-            if one.prediction is None or (one.job == MISSING and not one.name):
+            if now.hidden or one.prediction is None or (one.job == MISSING and not one.name):
                 continue
             slurm_s = float(max(one.slurm_s - made_s, 0)) if one.slurm_s != MISSING else None
             promises.add(
