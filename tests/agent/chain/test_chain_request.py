@@ -145,6 +145,7 @@ HERE = {
         ("job.sh", b"#!/bin/sh\n", {"SBATCH_EXPORT": "B"}, "B HOME PATH SBATCH_EXPORT SLURM_CONF SLURM_UMASK"),
         ("job.sh", b"#!/bin/sh\n", {"MIRAGE_KEEP_OUT": "AWS*,B"}, "A HOME MIRAGE_KEEP_OUT PATH SLURM_CONF SLURM_UMASK"),
         ("--export=A job.sh", b"#!/bin/sh\n", {"MIRAGE_KEEP_OUT": "A,PATH"}, "HOME SLURM_CONF SLURM_UMASK"),
+        ("job.sh", b"#!/bin/sh\n", {"MIRAGE_KEEP_OUT": "*"}, "SLURM_CONF SLURM_UMASK"),
     ],
 )  # fmt: skip
 def test_only_what_sbatch_exports_and_the_user_allows_is_stored(
@@ -156,7 +157,7 @@ def test_only_what_sbatch_exports_and_the_user_allows_is_stored(
 
 
 def test_what_is_excluded_is_reported(tmp_path: Path) -> None:
-    requested = read(tmp_path, **HERE, MIRAGE_KEEP_OUT="AWS_*,B,NOT_SET")
+    requested = read(tmp_path, **HERE, MIRAGE_KEEP_OUT="AWS_*,B,NOT_SET,SLURM*")
     assert requested.remarks == ("MIRAGE_KEEP_OUT excludes these from the jobs: AWS_KEY, B",)
 
 

@@ -21,7 +21,10 @@ from mirage.slurm.text.batch_script import directives, ignored
 from mirage.text_file import unreadable
 
 EXCLUDED = "MIRAGE_KEEP_OUT"
-"""Patterns of names, separated by commas: ``*TOKEN*,AWS_*``. Such variables reach no link, and are not stored."""
+"""Patterns of names, separated by commas: ``*TOKEN*,AWS_*``. Such variables reach no link, and are not stored.
+
+``SLURM_CONF`` is never one of them: sbatch finds the cluster with it.
+"""
 
 _ALL = ("", "all")
 _NEEDED_WORDS = """
@@ -51,7 +54,7 @@ def exported_environment(environment: Mapping[str, str], export: str | None) -> 
 def is_excluded(name: str, environment: Mapping[str, str]) -> bool:
     """Whether the user excludes a variable from the jobs."""
     patterns = environment.get(EXCLUDED, "").split(",")
-    return any(fnmatchcase(name, pattern.strip()) for pattern in patterns)
+    return name != "SLURM_CONF" and any(fnmatchcase(name, pattern.strip()) for pattern in patterns)
 
 
 NOT_FOR_CHAINS = {
