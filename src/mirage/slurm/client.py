@@ -421,7 +421,12 @@ class SlurmClient:
 
 def user_of_process() -> str:
     """The name of the user of this process; the number where it has no name."""
+    return user_name(os.geteuid())
+
+
+def user_name(number: int) -> str:
+    """The name of a user; the number where it has no name."""
     try:
-        return pwd.getpwuid(os.geteuid()).pw_name
+        return pwd.getpwuid(number).pw_name
     except KeyError:
-        return str(os.geteuid())
+        return str(number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -57,6 +58,38 @@ def test_a_cluster_that_is_down_has_no_environment(
         "",
         "mirage: error: the cluster in big does not run; start it with `mirage lab up big`\n",
     )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["up", "big"],
+        ["down", "big"],
+        ["down", "big", "--purge"],
+        ["status", "big"],
+        ["env", "big"],
+        ["run", "big", "date"],
+    ],
+)
+def test_a_cluster_of_another_user_is_refused(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    PrivateCluster(LabSpec(directory=Path("big"))).write()
+    owner = tmp_path.owner()
+    monkeypatch.setattr(os, "geteuid", lambda: 2**31)
+    assert main(["lab", *words]) == 1
+    assert capsys.readouterr() == (
+        "",
+        f"mirage: error: the cluster in big belongs to {owner}; run this as {owner}\n",
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a cluster of another user needs root")
+def test_root_may_use_the_cluster_of_any_user(tmp_path: Path) -> None:
+    PrivateCluster(LabSpec(directory=tmp_path)).write()
+    os.chown(tmp_path / "spec.json", 1, -1)
+    assert main(["lab", "status", str(tmp_path)]) == 0
 
 
 @pytest.mark.parametrize("moved", [False, True])

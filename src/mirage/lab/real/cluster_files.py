@@ -27,6 +27,7 @@ from mirage.lab.real.lab_spec import (
     slurmdbd_conf,
 )
 from mirage.lab.real.ports import check_free, free_ports
+from mirage.slurm.client import user_name
 
 SPEC = "spec.json"
 LETTERS = "abcdefghjkmnpqrstuvwxyz"
@@ -36,13 +37,16 @@ def read_spec(spec: LabSpec) -> LabSpec:
     """Returns the description of the cluster in the directory; the given one if there is none.
 
     Raises:
-        ConfigurationError: The description is damaged, or the directory is a loop of symbolic links.
+        ConfigurationError: The description is damaged or another user's, or the directory is a loop of symbolic links.
     """
     check_place(spec.directory)
     directory = spec.directory.resolve()
     stored = directory / SPEC
     if not stored.exists():
         return replace(spec, directory=directory)
+    if os.geteuid() not in (0, owner := stored.stat().st_uid):
+        name = user_name(owner)
+        raise ConfigurationError(f"the cluster in {spec.directory} belongs to {name}; run this as {name}")
     try:
         known = json.loads(stored.read_bytes())
         return LabSpec(**{**known, "directory": directory, "extra": tuple(known["extra"])})

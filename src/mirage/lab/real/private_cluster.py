@@ -36,7 +36,7 @@ class PrivateCluster:
         spec: The description of the cluster; if the directory already holds one, its own description counts.
 
     Raises:
-        ConfigurationError: It is none, or that of the directory is damaged.
+        ConfigurationError: It is none, or that of the directory is damaged or another user's.
     """
 
     def __init__(self, spec: LabSpec) -> None:
