@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -102,6 +103,26 @@ def test_an_entry_is_installed_once_and_removed_and_others_stay_byte_for_byte(
     assert file.read_bytes() == OTHERS + b"# later\n"
     assert main(["agent", "install", way(table), "--remove"]) == 0
     assert capsys.readouterr().err.endswith("nothing to remove\n")
+
+
+@pytest.mark.parametrize(
+    ("edited", "installed"),
+    [("blfe", "Ef"), ("bflef", "Eff"), ("blf", "Ef"), ("fle", "fE"), ("flf", "fEf"), ("bfeblf", "Eff")],
+)  # the entry's begin, line and end; a foreign line; a whole entry
+def test_lines_of_others_stay_in_an_entry_that_was_edited(
+    table: Path, tmp_path: Path, edited: str, installed: str
+) -> None:
+    file, install = tmp_path / "table", ["agent", "install", way(table)]
+    assert main(install) == 0
+    begin, *line, end = file.read_text().splitlines(keepends=True)
+    foreign = f"5 5 * * * /bin/important {passes.pass_script(Home.of(os.environ), table.name)}\n"
+    pieces = {"b": begin, "l": "".join(line), "e": end, "f": foreign, "E": file.read_text()}
+    file.write_text("".join(pieces[piece] for piece in edited))
+    assert main([*install, "--remove"]) == 0
+    assert file.read_text() == foreign * edited.count("f")
+    file.write_text("".join(pieces[piece] for piece in edited))
+    assert main(install) == 0
+    assert file.read_text() == "".join(pieces[piece] for piece in installed)
 
 
 def test_the_line_runs_the_script_as_the_shell_of_cron_reads_it(

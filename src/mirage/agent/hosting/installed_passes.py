@@ -1,7 +1,7 @@
 """Entries that start passes: in crontab, in Slurm's scrontab, or as a systemd timer.
 
 An entry is one line that runs a script in the agent's folder, between two comments that name the folder. Everything
-else in the table is preserved byte for byte.
+else in the table is preserved byte for byte, also between the comments.
 """
 
 from __future__ import annotations
@@ -112,25 +112,19 @@ def entry_text(home: Home, table: str, every_s: int, options: Sequence[str] = ()
     Args:
         options: Options of sbatch for the jobs of scrontab.
     """
-    path = str(pass_script(home, table))
-    if "\n" in path:
+    if "\n" in str(home.folder):
         raise ConfigurationError(f"{table} cannot run a program in {home.folder!s}: its name has a line break")
     begin, end = _marks(home)
-    command = shlex.quote(path)
-    if table == CRON:
-        command = command.replace("%", "\\%")  # crontab(5): an unescaped % ends the command
     own = ["--job-name=mirage-agent", "--ntasks=1", "--output=/dev/null", *options] if table == SCRONTAB else []
-    lines = [begin, *(["#SCRON " + shlex.join(own)] if own else []), f"{schedule(every_s)} {command}", end]
+    line = f"{schedule(every_s)} {_command(home, table)}"
+    lines = [begin, *(["#SCRON " + shlex.join(own)] if own else []), line, end]
     return "".join(f"{line}\n" for line in lines).encode()
 
 
 def installed_entry(home: Home, table: str, text: bytes) -> Entry | None:
     """The agent's entry in the text of a table; None for none."""
-    _, own, _ = _split(home, text)
-    path = shlex.quote(str(pass_script(home, table)))
-    paths = {path.encode(), path.replace("%", "\\%").encode()}
-    for line in own.splitlines():
-        if any(path in line for path in paths):
+    for found in _own_lines(home, table).finditer(text):
+        if line := found["line"]:
             return Entry(table, line.decode(errors="replace"), line.startswith(_DISABLED))
     return None
 
@@ -155,18 +149,19 @@ def entry_trouble(home: Home) -> str:
     return ""
 
 
-def with_entry(home: Home, text: bytes, entry: bytes) -> bytes:
+def with_entry(home: Home, table: str, text: bytes, entry: bytes) -> bytes:
     """The text of a table with an entry in place of the agent's earlier one, if any."""
-    before, own, after = _split(home, text)
-    if not own and before and not before.endswith(b"\n"):
+    earlier = _own_lines(home, table).search(text)
+    place = earlier.start() if earlier else len(text)
+    before, after = text[:place], without_entry(home, table, text[place:])
+    if before and not before.endswith(b"\n"):
         before += b"\n"
     return before + entry + after
 
 
-def without_entry(home: Home, text: bytes) -> bytes:
+def without_entry(home: Home, table: str, text: bytes) -> bytes:
     """The text of a table without the agent's entry."""
-    before, _, after = _split(home, text)
-    return before + after
+    return _own_lines(home, table).sub(b"", text)
 
 
 def read_table(table: str) -> bytes:
@@ -255,13 +250,18 @@ def _marks(home: Home) -> tuple[str, str]:
     return f"# mirage agent of {folder} begins", f"# mirage agent of {folder} ends"
 
 
-def _split(home: Home, text: bytes) -> tuple[bytes, bytes, bytes]:
-    """The text before the agent's entry, the entry, and the text after it."""
-    begin, end = (re.escape(mark.encode()) for mark in _marks(home))
-    found = re.search(rb"^" + begin + rb"\n.*?^" + end + rb"(?:\n|\Z)", text, re.MULTILINE | re.DOTALL)
-    if found is None:
-        return text, b"", b""
-    return text[: found.start()], found[0], text[found.end() :]
+def _command(home: Home, table: str) -> str:
+    """The command of the agent's line in a table."""
+    command = shlex.quote(str(pass_script(home, table)))
+    return command.replace("%", "\\%") if table == CRON else command  # crontab(5): an unescaped % ends the command
+
+
+def _own_lines(home: Home, table: str) -> re.Pattern[bytes]:
+    """A pattern of the agent's comments, and of its line with the options above it."""
+    begin, end, command = (re.escape(words.encode()) for words in (*_marks(home), _command(home, table)))
+    off, fields = rb"(?:" + _DISABLED + rb":? ?)?", rb"(?:@\w+|[^#\s]\S*(?:[ \t]+\S+){4})[ \t]+"
+    line = rb"(?:" + off + rb"#SCRON[^\n]*\n)*(?P<line>" + off + fields + command + rb"(?:[ \t][^\n]*)?)"
+    return re.compile(rb"^(?:" + begin + rb"|" + end + rb"|" + line + rb")(?:\n|\Z)", re.MULTILINE)
 
 
 def _run(table: str, *words: str) -> subprocess.CompletedProcess[bytes]:

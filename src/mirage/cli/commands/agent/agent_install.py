@@ -162,7 +162,7 @@ def _install(
     table = passes.CRON if way == "cron" else passes.SCRONTAB
     entry = passes.entry_text(home, table, every_s, words)
     before = passes.read_table(table)
-    after = passes.with_entry(home, before, entry)
+    after = passes.with_entry(home, table, before, entry)
     if not dry_run:
         with cluster.store():  # a pass must find a store
             passes.write_pass_script(home, os.environ, table, every_s)
@@ -187,7 +187,7 @@ def _remove(way: str, dry_run: bool) -> tuple[bool, str]:
             passes.pass_script(home, way).unlink(missing_ok=True)
     table = passes.CRON if way == "cron" else passes.SCRONTAB
     before = passes.read_table(table)
-    after, found = passes.without_entry(home, before), passes.installed_entry(home, table, before)
+    after, found = passes.without_entry(home, table, before), passes.installed_entry(home, table, before)
     if not dry_run:
         if after != before:
             passes.write_table(table, after)
