@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from mirage.user_folder import user_folder
+
 
 def cache_folder() -> Path:
     """Returns ``mirage`` in ``XDG_CACHE_HOME`` (default ``~/.cache``); it may not exist yet.
 
     A relative path does not count, as in the XDG specification.
+
+    Raises:
+        ConfigurationError: No home folder is known.
     """
-    named = Path(os.environ.get("XDG_CACHE_HOME", "")).expanduser()
-    return (named if named.is_absolute() else Path("~/.cache").expanduser()) / "mirage"
+    return user_folder(os.environ, "XDG_CACHE_HOME", ".cache") / "mirage"

@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, StoreError, shown
+from mirage.user_folder import user_folder
 
 LINK_SCRIPT = "link.sh"
 """Batch script of every link, in the folder of a chain without an agent."""
@@ -181,7 +182,7 @@ def folder_of(environment: Mapping[str, str]) -> Path:
 
     Raises:
         ConfigurationError: Its path is relative, as with a quoted ``~``, or it is closed to this user, or another's;
-            or root would make it in a folder of another user.
+            or root would make it in a folder of another user; or no home folder is known.
     """
     name = "MIRAGE_HOME" if environment.get("MIRAGE_HOME") else "HOME"
     named = environment.get(name)
@@ -190,7 +191,7 @@ def folder_of(environment: Mapping[str, str]) -> Path:
             f"{name} is {shown(named)}, but all commands and the agent must find the same folder; write an "
             "absolute path, or ~/FOLDER without quotes"
         )
-    folder = Path(named or "~").expanduser() / ("" if name == "MIRAGE_HOME" else ".mirage")
+    folder = user_folder(environment, "MIRAGE_HOME", ".mirage")
     there = next(one for one in (folder, *folder.parents) if os.path.exists(one))
     owner = _other_user(there.stat().st_uid)
     if owner and there == folder:

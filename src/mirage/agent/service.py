@@ -20,6 +20,7 @@ from mirage.agent.store.protocol import Store
 from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, LeaseHeld, StoreError, one_line
 from mirage.real_time import wait_until
+from mirage.user_folder import user_folder
 
 START_S = 20.0
 """Real seconds that an agent has to begin its work."""
@@ -213,11 +214,11 @@ def user_units(environment: Mapping[str, str]) -> Path:
     """The folder of the user's systemd units, which is created.
 
     Raises:
-        ConfigurationError: There is no systemd on this host.
+        ConfigurationError: There is no systemd on this host, or no home folder is known.
     """
     if shutil.which("systemctl") is None:
         raise ConfigurationError("there is no systemctl on this host; start the agent with `mirage agent start`")
-    folder = Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
+    folder = user_folder(environment, "XDG_CONFIG_HOME", ".config") / "systemd" / "user"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

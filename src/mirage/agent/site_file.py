@@ -27,6 +27,7 @@ from mirage.duration import format_duration, parse_duration_s
 from mirage.errors import ConfigurationError, first_of, quantity, shown
 from mirage.slurm_words.hostlist import expand_hosts
 from mirage.text_file import read_toml_file
+from mirage.user_folder import user_folder
 
 if TYPE_CHECKING:
     from mirage.agent.paths import Home
@@ -198,8 +199,12 @@ def read_site_files(environment: Mapping[str, str], site: Path | None = None) ->
     Raises:
         ConfigurationError: A file cannot be read, or has a rule that is not known: no rule is ignored silently.
     """
-    folder = Path(environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME") or "~").expanduser() / ".config")
-    return read_site_file(site or SITE_FILE).with_user_file(read_site_file(folder / "mirage" / "site.toml"))
+    rules = read_site_file(site or SITE_FILE)
+    try:
+        folder = user_folder(environment, "XDG_CONFIG_HOME", ".config")
+    except ConfigurationError:  # a user without a home folder has no such file
+        return rules
+    return rules.with_user_file(read_site_file(folder / "mirage" / "site.toml"))
 
 
 def read_site_file(path: Path) -> SiteFile:

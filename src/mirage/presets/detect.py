@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from collections.abc import Iterator
@@ -92,7 +93,7 @@ def _first(lines: list[tuple[int, str]], patterns: tuple[str, ...]) -> tuple[int
 def _by_code(commands: list[ShellCommand], directory: Path) -> tuple[str, str]:
     """The framework that a Python file of the script imports, and the reason."""
     paths = (path for command in commands for path in _python_files(command.words))
-    known = {"SLURM_SUBMIT_DIR": str(directory), "PWD": str(directory), "HOME": str(Path.home())}
+    known = {"SLURM_SUBMIT_DIR": str(directory), "PWD": str(directory), "HOME": os.path.expanduser("~")}
     for command in commands:
         known |= dict(word.split("=", 1) for word in command.words if re.match(r"[A-Za-z_]\w*=", word))
     for path in dict.fromkeys(directory / _expanded(path, known) for path in paths):

@@ -36,6 +36,7 @@ def test_the_newest_checkpoint_counts_where_there_is_no_step(tmp_path: Path) -> 
     os.utime(folder, (7_000, 7_000))
     assert read_progress("checkpoint-*", str(tmp_path)) == TrainingProgress(TIME, 8_000)
     assert read_progress("c-*", str(tmp_path)) is None
+    assert read_progress("~no-such-user/c-*", str(tmp_path)) is None
 
 
 def test_a_progress_is_stored_as_a_text() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ class TrainingProgress:
 
 def matching_files(pattern: str, directory: str) -> Iterator[Path]:
     """The files and folders of a pattern, without those that have a temporary name."""
-    names = islice(iglob(str(Path(directory) / Path(pattern).expanduser()), recursive=True), MOST_FILES)
+    names = islice(iglob(os.path.join(directory, os.path.expanduser(pattern)), recursive=True), MOST_FILES)
     return (path for path in map(Path, names) if path.suffix not in _TEMPORARY)
 
 
