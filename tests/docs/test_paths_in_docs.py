@@ -40,6 +40,6 @@ def test_pages_name_files_of_the_project() -> None:
 def test_folders_that_the_environment_names_are_documented() -> None:
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     page = (ROOT / "docs" / "how-to" / "command-line.md").read_text(encoding="utf-8")
-    names = set(re.findall(r'\.get\("(XDG_\w+_HOME)"', source))
+    names = set(re.findall(r'"(XDG_\w+_HOME)"', source))
     assert len(names) == 2
     assert [name for name in sorted(names) if f"| `{name}` |" not in page] == []
