@@ -21,7 +21,7 @@ QUICK_SCHEDULER = (
 """Loops that run every second or two: tests and demonstrations need not wait for the defaults of large sites."""
 
 
-_RANGES = {"nodes": (1, 500), "gpus": (0, 16), "port": (0, 64_000), "speed": (1, 60)}
+_RANGES = {"nodes": (1, 500), "gpus": (0, 128), "port": (0, 64_000), "speed": (1, 60)}
 
 
 @dataclass(frozen=True, slots=True)
