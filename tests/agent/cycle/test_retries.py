@@ -80,7 +80,8 @@ def test_three_early_failures_pause_the_chain_and_report_what_to_do() -> None:
     assert (world.chain.state, world.chain.failures) == (ChainState.PAUSED, 3)
     assert world.chain.why == (
         "3 links in a row failed soon after their start, the last: job 103 after 42 s with FAILED 7; "
-        "mend the cause, then `mirage chain resume train`"
+        "mend the cause (links run a copy of the script: `mirage chain edit train SCRIPT` replaces it), then "
+        "`mirage chain resume train`"
     )
     assert world.events == [(0, "paused", world.chain.why)]
 

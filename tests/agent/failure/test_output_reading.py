@@ -49,7 +49,8 @@ def test_a_cause_that_a_restart_cannot_mend_pauses_the_chain_and_quotes_the_line
     case.write("Traceback\nModuleNotFoundError: No module named 'apex'\n")
     found = "import-error (Python cannot import a module): ModuleNotFoundError: No module named 'apex'"
     why = (
-        f"job 101 (link 1) failed, and another start cannot help: {found}; mend the cause, then "
+        f"job 101 (link 1) failed, and another start cannot help: {found}; mend the cause (links run a "
+        "copy of the script: `mirage chain edit train SCRIPT` replaces it), then "
         "`mirage chain resume train`"
     )
     assert case.update() == [(1, "cause-found", f"job 101: {found}"), (0, "paused", why)]
@@ -155,7 +156,8 @@ def test_without_progress_over_two_links_the_chain_is_paused(tmp_path: Path) -> 
     assert [link.progress for link in world.links] == ["saved 40", "saved 40"]
     world = in_life(tmp_path, 40, 40, 40)
     assert world.chain.why == (
-        "no progress over 2 links: saved 40 in progress.jsonl, as before them; mend the cause, then "
+        "no progress over 2 links: saved 40 in progress.jsonl, as before them; mend the cause (links run a "
+        "copy of the script: `mirage chain edit train SCRIPT` replaces it), then "
         "`mirage chain resume train`"
     )
     assert world.events[-2:] == [(3, "progress", "saved 40"), (0, "paused", world.chain.why)]

@@ -193,11 +193,16 @@ def _broken(context: CycleContext, chain: Chain, link: Link, how: str) -> Chain:
         retry_s = context.now_s + context.settings.retry_after_s(failures)
         context.trouble(chain, f"failed soon after the start: {how}; the next is submitted after {clock_of(retry_s)}")
         return context.change_chain(chain, failures=failures, next_try_s=retry_s)
-    why = (
-        f"{failures} links in a row failed soon after their start, the last: {how}; "
-        f"mend the cause, then `mirage chain resume {chain.name}`"
-    )
+    why = f"{failures} links in a row failed soon after their start, the last: {how}; {way_on(chain)}"
     return pause(context, context.change_chain(chain, failures=failures), why)
+
+
+def way_on(chain: Chain) -> str:
+    """What to do about a chain that is paused because its jobs fail."""
+    return (
+        f"mend the cause (links run a copy of the script: `mirage chain edit {chain.name} SCRIPT` replaces it), then "
+        f"`mirage chain resume {chain.name}`"
+    )
 
 
 def _slowed(context: CycleContext, chain: Chain, quick_ends: int, what: str) -> Chain:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mirage.agent.chain.submission import effective_options, script_of
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.retries import BROKEN, NO_FAULT, pause
+from mirage.agent.cycle.retries import BROKEN, NO_FAULT, pause, way_on
 from mirage.agent.cycle.transitions import AT_THE_LIMIT_S, SLURM_EARLY_S, is_last
 from mirage.agent.failure.job_output import output_files
 from mirage.agent.failure.log_patterns import (
@@ -210,7 +210,7 @@ def _follow(context: CycleContext, chain: Chain, link: Link, found: OutputSearch
         return chain
     if cause.pattern.verdict is Verdict.STOP:
         why = f"job {link.job} (link {link.number}) failed, and another start cannot help: {cause}"
-        return pause(context, chain, f"{why}; mend the cause, then `mirage chain resume {chain.name}`")
+        return pause(context, chain, f"{why}; {way_on(chain)}")
     if cause.pattern.verdict is Verdict.EXCLUDE and link.nodelist:
         hosts = expand_hosts(link.nodelist)
         named = [host for host in hosts if host in _words(cause.line)]
@@ -236,7 +236,7 @@ def _note_progress(context: CycleContext, chain: Chain, link: Link, found: Outpu
     why = f"no progress over {count} links: {found.progress} in {chain.spec.progress_file}, as before them"
     if is_last(chain, link):
         return context.change_chain(chain, context.event(chain.id, link.number, NO_PROGRESS, why))
-    return pause(context, chain, f"{why}; mend the cause, then `mirage chain resume {chain.name}`")
+    return pause(context, chain, f"{why}; {way_on(chain)}")
 
 
 def _words(line: str) -> set[str]:
