@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mirage.duration import UNLIMITED_S
@@ -212,6 +212,7 @@ garbage = st.text(max_size=300) | st.sampled_from(["²", "٣", "9" * 400, "-1", 
 """Noise, and what looks like a number to one function and not to another."""
 
 
+@example("", [(0, "0\n")])
 @given(garbage, st.lists(st.tuples(st.integers(0, len(CELLS) - 1), garbage), max_size=6))
 def test_no_text_breaks_a_reader_or_goes_unaccounted(noise: str, changed: list[tuple[int, str]]) -> None:
     for text in (noise, record(*changed)):
