@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mirage.duration import DAY_S, HOUR_S, MINUTE_S
+from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
 from mirage.policy.plan import Hold, Plan, Release, Submit, Wait
 from mirage.policy.policy_registry import make_policy
@@ -64,6 +64,13 @@ def test_a_link_without_age_is_released_earlier_than_one_with() -> None:
     assert type(decide(full(ends_h=13, queued=queued(held=True))).actions[0]) is Wait
 
 
+def test_it_holds_a_link_once_slurm_counts_its_age() -> None:
+    ageless = replace(queued(held=False, accrues_s=-1), submitted_s=NOW - 10)
+    assert decide(full(ends_h=40, queued=ageless)).actions == (Wait(reason="look-soon", until_s=NOW + 10),)
+    for ready in (replace(ageless, submitted_s=NOW - 60), replace(ageless, accrues_s=NOW - 9)):
+        assert type(decide(full(ends_h=40, queued=ready)).actions[0]) is Hold
+
+
 def test_a_held_link_is_released_when_the_present_one_has_ended() -> None:
     assert decide(full(ends_h=0, queued=queued(held=True))).actions == (Release(reason="ended"),)
     assert decide(full(ends_h=0, queued=queued(held=False))).actions == ()
@@ -73,7 +80,7 @@ def test_a_held_link_is_released_when_the_present_one_has_ended() -> None:
 def test_with_banked_age_it_submits_as_early_as_nothing_can_start(name: str, allowed: bool) -> None:
     submits = decide(full(ends_h=40), name, bank_age=allowed)
     assert submits.actions[0] == Submit(reason="gathers-age")
-    assert submits.actions[1] == Wait(reason="look-soon", until_s=NOW + MINUTE_S)
+    assert submits.actions[1] == Wait(reason="look-soon", until_s=NOW + 10)
     free = view(NOW, 2, 2, chain=chain(NOW + 40 * HOUR_S, nodes=2))
     assert not decide(free, name, bank_age=allowed).submits
     assert not decide(full(ends_h=40, free_h=0.1, crowd=0), name, bank_age=allowed).submits

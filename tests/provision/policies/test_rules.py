@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mirage.provision  # noqa: F401  (registers them)
-from mirage.duration import DAY_S, HOUR_S, MINUTE_S
+from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
+from mirage.job_state import MISSING
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Hold, Release, Submit, Wait
 from mirage.policy.policy_registry import make_policy
@@ -52,7 +53,7 @@ def decided(
 
 
 def test_hold_submits_what_cannot_start_and_checks_it_soon() -> None:
-    assert decided(30) == [(Submit, "gathers-age"), (Wait, "look-soon", NOW + MINUTE_S)]
+    assert decided(30) == [(Submit, "gathers-age"), (Wait, "look-soon", NOW + 10)]
     assert decided(30, free=1) == decided(30)
     assert decided(30, free=2) == [(Wait, "would-start-now", None)]
     assert decided(30, waiting=0) == decided(30, free=2), "the next node that becomes free would be the link's"
@@ -70,6 +71,15 @@ def test_hold_holds_its_link_and_releases_it_in_time(waits: dict[str, Any]) -> N
     assert decided(0, queued=competes) == []
     assert decided(2, "hold:2", queued=held) == [(Release, "lead-reached")]
     assert decided(2.25, "hold:2", queued=held) == [(Wait, "lead-not-reached", NOW + 900)]
+
+
+def test_hold_waits_until_slurm_counts_the_age_of_its_link() -> None:
+    ageless = QueuedLink(7, NOW - 10, MISSING, HOUR_S)
+    assert decided(30, queued=ageless) == [(Wait, "look-soon", NOW + 10)]
+    assert decided(30, queued=replace(ageless, accrues_s=NOW - 9))[0] == (Hold, "gathers-age")
+    assert decided(30, queued=replace(ageless, submitted_s=NOW - 60))[0] == (Hold, "gathers-age"), "a limit excludes it"
+    assert decided(30, queued=replace(ageless, held=True)) == [(Wait, "lead-not-reached", None)]
+    assert decided(0, queued=ageless) == []
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mirage.duration import DAY_S, MINUTE_S
+from mirage.duration import DAY_S
 from mirage.errors import PlanInfeasible
 from mirage.policy.contract import Policy, plan_of
 from mirage.policy.plan import Hold, Plan, Postpone, Release, Shorten, Submit, Wait, Withdraw
 from mirage.policy.view import ChainView
+from mirage.provision.policies.lead_rules import SOON_S
 from mirage.sim.job_updates import queued_link, revise_queued_link
 from mirage.sim.simulation import Simulation
 
 PATIENCE_S = 60 * DAY_S
 """A link that has not started after this long never will: a job of the trace blocks the queue permanently."""
-
-AGE_COUNTS_AFTER_S = MINUTE_S
-"""Delay between submission and hold, so that Slurm counts the job's age (measured on 22.05: one second is enough)."""
 
 NO_JOB = -1
 _REVISIONS = (Hold, Postpone, Release, Shorten, Withdraw)
@@ -160,7 +158,7 @@ class BankedLink:
             branch = sim.fork()
             job = branch.inject(nodes=chain.nodes, limit_s=chain.limit_s, user=chain.user)
             start_s = branch.run_until_started(job, now_s + PATIENCE_S)
-            if now_s + AGE_COUNTS_AFTER_S < chain.ends_s and (start_s is None or start_s > now_s + AGE_COUNTS_AFTER_S):
+            if now_s + SOON_S < chain.ends_s and (start_s is None or start_s > now_s + SOON_S):
                 self._held = _submitted_and_held(sim.fork(), chain)
         else:
             held, job = self._held
@@ -174,6 +172,6 @@ class BankedLink:
 
 def _submitted_and_held(sim: Simulation, chain: ChainView) -> tuple[Simulation, int]:
     job = sim.inject(nodes=chain.nodes, limit_s=chain.limit_s, user=chain.user, watched=False)
-    sim.advance(sim.now_s + AGE_COUNTS_AFTER_S)
+    sim.advance(sim.now_s + SOON_S)
     revise_queued_link(sim, job, Hold())
     return sim, job

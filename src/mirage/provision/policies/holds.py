@@ -18,7 +18,7 @@ from mirage.policy.policy_registry import make_policy
 from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import ChainView, View
 from mirage.provision.policies import what_if
-from mirage.provision.policies.lead_rules import SOON_S, chain_of, plan_without_choice
+from mirage.provision.policies.lead_rules import SOON_S, age_counts, chain_of, plan_without_choice
 from mirage.provision.policies.what_if import WhatIf
 
 INSURE = 10.0
@@ -155,6 +155,8 @@ class Holds(WhatIf):
         why = plan.actions[0].reason
         actions: tuple[Action, ...] = (Release(reason=why),) if held else (Wait(reason=why),)
         if not plan.submits:
+            if not held and self.age_retained and not age_counts(queued, view.now_s):
+                return _and_check_soon(plan, (), view.now_s)
             actions = plan.actions if held else (Hold(reason=why), *plan.actions)
         return replace(plan, actions=actions)
 

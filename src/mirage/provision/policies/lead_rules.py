@@ -19,7 +19,7 @@ from mirage.job_state import MISSING
 from mirage.policy.cost import Cost
 from mirage.policy.parameter import COUNT, read_parameters
 from mirage.policy.plan import Action, Hold, Plan, Release, Submit, Wait
-from mirage.policy.view import ChainView, Ended, QueueJobs, View
+from mirage.policy.view import ChainView, Ended, QueuedLink, QueueJobs, View
 
 RECENT_STARTS = 100
 """Number of recently started jobs that are averaged (Mirage, SC'23)."""
@@ -35,8 +35,13 @@ SAIA_H, SML_H = 9 / 60, 3.0
 """Leads of two services that run on Slurm: ``saia`` submits its next job nine minutes ahead; the launcher of ``sml``
 submits jobs of 12 h with ``after:PREVIOUS+9h``."""
 
-SOON_S = MINUTE_S
+SOON_S = 10
 """A link that was submitted ahead of time is checked again after this time, to be held."""
+
+AGE_COUNTS_WITHIN_S = MINUTE_S
+"""Time within which Slurm counts the age of a link that competes; after it, a limit on jobs that gain age excludes it.
+
+Slurm 22.05 needs a second, and one that schedules only at intervals needs until its next pass."""
 
 MOVING_S = 5 * MINUTE_S
 """A lead that changes from decision to decision is checked no more often than this."""
@@ -151,9 +156,9 @@ class HoldForAge:
     """``hold``: gathers age ahead of time and retains it in a held job, without any forecast.
 
     A link that cannot start now is submitted while others wait, as they take the nodes that become free before it is
-    held, a minute later. It is released when the present link ends, or HOURS before that (``hold:0.5``). It needs a
-    Slurm on which a held job retains its age, see docs/explanation/provisioning.md; on any other one it
-    queues like a reactive link.
+    held, as soon as Slurm counts its age. It is released when the present link ends, or HOURS before that
+    (``hold:0.5``). It needs a Slurm on which a held job retains its age, see docs/explanation/provisioning.md; on any
+    other one it queues like a reactive link.
     """
 
     def __init__(self, parameter: str = "") -> None:
@@ -172,6 +177,8 @@ class HoldForAge:
             actions: tuple[Action, ...] = (Release(reason="ended" if chain.ends_s <= view.now_s else "lead-reached"),)
             if due:
                 return Plan(actions if held else ())
+            if not held and not age_counts(chain.queued, view.now_s):
+                return Plan((Wait(reason="look-soon", until_s=view.now_s + SOON_S),))
             actions = () if held else (Hold(reason="gathers-age"),)
             return Plan((*actions, Wait(reason="lead-not-reached", until_s=until_s)))
         if due:
@@ -179,6 +186,11 @@ class HoldForAge:
         if not len(view.pending) or starts_at_once(view, chain):
             return Plan((Wait(reason="would-start-now", until_s=until_s),))
         return Plan((Submit(reason="gathers-age"), Wait(reason="look-soon", until_s=view.now_s + SOON_S)))
+
+
+def age_counts(queued: QueuedLink, now_s: int) -> bool:
+    """Whether a queued link may be held: Slurm counts its age by now, or will not."""
+    return queued.accrues_s != MISSING or now_s - queued.submitted_s >= AGE_COUNTS_WITHIN_S
 
 
 def starts_at_once(view: View, chain: ChainView) -> bool:
