@@ -113,6 +113,33 @@ def running(world: World, chain: Chain) -> Link:
     return found[-1]
 
 
+def test_a_link_that_decides_itself_is_the_last_one_and_is_not_signalled(make, tmp_path: Path) -> None:
+    world = make()
+    chain = world.add(agentless=True, folder=str(tmp_path), ready_by_job=True, until_s=int(world.slurm.clock()) + DAY_S)
+    world.store.change_link(chain.id, running(world, chain).number, ready_s=int(world.slurm.clock()))
+    while running(world, chain).number == 1:
+        world.live(60)
+    folder = tmp_path / "agentless" / "train"
+    folder.mkdir(parents=True)
+    second = running(world, chain)
+    (folder / "link.1").write_text(f"job={second.job} next= freed=0\n")
+    world.live(600)
+    now = world.store.chain("train")
+    assert (now.state, now.why) == (
+        ChainState.ENDING, f"link 2 continues it without an agent; log: {folder}/log",
+    )  # fmt: skip
+    assert world.links(chain)[0].signalled_s == MISSING, "its script has not reported that it is ready"
+    (folder / "ready.1").touch()
+    world.live(600)
+    assert world.links(chain)[0].state is LinkState.ENDED
+    assert world.links(chain)[0].signalled_s != MISSING
+    while world.store.chain("train").state is not ChainState.DONE:
+        world.live(600)
+    _, second, *others = world.links(chain)
+    assert (second.outcome, second.signalled_s) == (JobState.TIMEOUT, MISSING), "Slurm or its successor signals it"
+    assert all(link.never_ran for link in others)
+
+
 def test_a_job_that_slurm_holds_for_its_own_failure_is_released(make) -> None:
     world = make()
     chain = world.add()

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from mirage.agentless.link_script import AgentlessSpec, link_script
+from mirage.agentless.link_script import AgentlessSpec, link_script, read_link_script
 from mirage.agentless.shell_features import FEATURES
 from mirage.agentless.shell_tree import ANSWERS, default_tree
 from mirage.distill.tree import Leaf, Tree
+from mirage.errors import ConfigurationError
 
 SQUEUE = """#!/bin/sh
 echo x >> polls
@@ -45,6 +46,21 @@ def submissions(folder: Path, squeue: str, **environment: str) -> int:
         env={"PATH": f"{folder}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", **environment},
     )  # fmt: skip
     return len((folder / "sbatches").read_text().split())
+
+
+def test_the_rules_are_read_from_the_script_as_they_were() -> None:
+    short = AgentlessSpec("train", "key", "/home/ada", "job.sh", {})
+    long = AgentlessSpec(
+        "train", "key", "/home/a b's", "job.sh",
+        {"nodes": "2", "exclusive": None, "comment": "of #7; 'x'", "wrap": "a=b"},
+        ("one", "two words", "$me", "a\nb", "#"), nodes=2, use=400, nice=7, lead_s=60, signal="", grace_s=9, warmup_s=8,
+        ready_by_job=True, links=3, until_s=99, until_done=False, every_s=5, least_s=0,
+    )  # fmt: skip
+    for spec in (short, long):
+        assert read_link_script(link_script(spec, default_tree())) == spec
+    for text in ("", "#!/bin/sh\necho 'x\n", link_script(short, default_tree()).replace("use=", "usage=")):
+        with pytest.raises(ConfigurationError, match="no script of a chain without an agent"):
+            read_link_script(text)
 
 
 def test_the_next_link_is_submitted_once(tmp_path: Path) -> None:

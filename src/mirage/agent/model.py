@@ -88,6 +88,7 @@ class ChainSpec:
         never_two: Whether a link may only start once Slurm reports the end of the previous one.
         folder: The agent's folder at the submission, to which the paths of both scripts are relative; empty where the
             scripts are not our copies.
+        agentless: Whether its next link continues the chain without an agent.
         framework: The preset of its script (``--framework``); empty for none.
         notify: Targets of messages about the chain: URLs, mail addresses and shell commands.
         notify_gap_s: Time without a running link after which a message is due.
@@ -128,6 +129,7 @@ class ChainSpec:
     to_batch_shell: bool = False
     to_steps: bool = False
     first_signal: str = ""
+    agentless: bool = False
     framework: str = ""
     notify: tuple[str, ...] = ()
     notify_gap_s: int = HOUR_S

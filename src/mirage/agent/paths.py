@@ -144,7 +144,7 @@ class Home:
 
     def agentless_folder(self, chain: str) -> Path:
         """The folder of a chain without an agent."""
-        return self.folder / "agentless" / chain
+        return agentless_folder(self.folder, chain)
 
     def agentless_chains(self) -> list[str]:
         """The names of the chains without an agent that have not ended."""
@@ -175,6 +175,11 @@ class Home:
         except OSError as error:
             raise StoreError(f"cannot store a copy of the script in {folder}: {error.strerror}") from error
         return path.relative_to(self.folder)
+
+
+def agentless_folder(folder: Path, chain: str) -> Path:
+    """The folder of a chain without an agent, in the agent's folder."""
+    return folder / "agentless" / chain
 
 
 def folder_of(environment: Mapping[str, str]) -> Path:

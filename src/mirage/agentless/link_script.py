@@ -116,6 +116,51 @@ def link_script(spec: AgentlessSpec, tree: Tree) -> str:
     return code
 
 
+def read_link_script(code: str) -> AgentlessSpec:
+    """The rules of a chain, from the script of its links: the inverse of ``link_script``.
+
+    Raises:
+        ConfigurationError: It is no such script, or another version of Mirage has made it.
+    """
+    head, _, body = code.partition("\nlink=$1 ")
+    line = body.partition("\nexec sbatch ")[2].partition("\n)\n")[0]
+    try:
+        given = dict(word.split("=", 1) for word in shlex.split(head, comments=True))
+        words = shlex.split(line)
+        at, after = words.index("$@"), words.index("$me")
+        options = {
+            name.removeprefix("--"): value if sign else None
+            for name, sign, value in (word.partition("=") for word in words[:at])
+        }
+        if given["comment"]:
+            options["comment"] = given["comment"].removesuffix(" ")
+        return AgentlessSpec(
+            given["chain"],
+            given["key"],
+            given["d"],
+            given["script"],
+            options,
+            tuple(words[after + 1 :]),
+            nodes=int(given["link_nodes"]),
+            use=int(given["use"]),
+            nice=int(given["nice"]) - 1,
+            lead_s=int(given["lead"]),
+            signal=given["signal"],
+            grace_s=int(given["grace"]),
+            warmup_s=int(given["warmup"]),
+            ready_by_job=given["by_job"] == "1",
+            links=int(given["links"]),
+            until_s=int(given["until"]),
+            until_done=given["until_done"] == "1",
+            every_s=int(given["every"]),
+            least_s=int(given["least"]),
+        )
+    except (KeyError, ValueError) as error:
+        raise ConfigurationError(
+            "this is no script of a chain without an agent, or of another version of Mirage"
+        ) from error
+
+
 def _words(spec: AgentlessSpec) -> list[str]:
     """The user's own words in the script: the options of sbatch, and the arguments."""
     options = {name: value for name, value in spec.options.items() if name != "comment"}

@@ -10,7 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-from mirage.agent.chain.adopt import Delivery, adopt_job, adopted_spec, chosen_delivery, read_delivery
+from mirage.agent.chain.adopt import (
+    Delivery,
+    adopt_job,
+    adopted_spec,
+    chosen_delivery,
+    leave_to_agent,
+    read_delivery,
+)
 from mirage.agent.chain.job_to_adopt import JobToAdopt, check_job, check_tag, describe_job
 from mirage.agent.chain.recover import recover
 from mirage.agent.chain.request import Caller, Request
@@ -22,7 +29,7 @@ from mirage.agent.store.engine import make_engine
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.agentless.link_script import AgentlessSpec, link_script
 from mirage.agentless.shell_tree import default_tree
-from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
+from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable, StoreError
 from mirage.job_state import JobState
 from mirage.presets.detect import ScriptShape, shape_of
 from mirage.slurm.backend import Backend
@@ -123,11 +130,13 @@ def shell_with(*catches: str, **environment: str) -> JobProcess:
 
 
 def described(
-    sources: Sources, folder: Path, source: str = "", queued: QueuedJob = RUNS, **variables: str
+    sources: Sources, folder: Path, source: str = "", queued: QueuedJob = RUNS, command: str = "", **variables: str
 ) -> JobToAdopt:
     caller = Caller({"FROM": "here", "SLURM_JOB_ID": "9", **variables}, folder, 0o022, {"NOFILE": 7})
     reader = cast(JobReader, sources)
-    return describe_job(reader, details(str(folder)), queued, "alpha", {"time": "20"}, caller, source)
+    job = details(str(folder))
+    job = replace(job, command=command or job.command)
+    return describe_job(reader, job, queued, "alpha", {"time": "20"}, caller, source)
 
 
 def test_a_running_job_is_described_by_itself(tmp_path: Path) -> None:
@@ -200,6 +209,28 @@ def test_accounting_is_the_best_source(tmp_path: Path) -> None:
     ] == "job"  # fmt: skip
 
 
+def test_a_link_of_a_chain_without_an_agent_is_described_by_the_rules_of_that_chain(tmp_path: Path) -> None:
+    options = {"nodes": "3", "time": "20", "signal": "B:USR2@90", "job-name": "serve", "comment": "of ada"}
+    rules = AgentlessSpec("serve", "k", str(tmp_path), "job.sh", options, ("a b", "c"), links=9, signal="TERM")
+    sources, command = Sources(script=link_script(rules, default_tree()).encode()), f"{tmp_path}/link.sh 3 77 a b c"
+    with pytest.raises(ConfigurationError, match=f"cannot read the script of job 41, {tmp_path}/job.sh: No such file"):
+        described(sources, tmp_path, command=command)
+    (tmp_path / "job.sh").write_bytes(SCRIPT)
+    found = described(sources, tmp_path, command=command)
+    assert found.alone == replace(rules, links=7), "this one, and six after it"
+    assert found.request.script == SCRIPT
+    assert found.request.submission.arguments == ("a b", "c")
+    assert found.request.given == {name: value for name, value in options.items() if name != "signal"}
+    assert not any("an argument with a space" in warning for warning in found.warnings)
+    with pytest.raises(ConfigurationError, match="waits in the chain without an agent serve: adopt the running job"):
+        described(sources, tmp_path, queued=replace(RUNS, state=JobState.PENDING))
+    leave_to_agent(None)
+    leave_to_agent(found.alone)
+    assert (tmp_path / "stop").exists()
+    with pytest.raises(StoreError, match="make this file, or the job submits another one, too"):
+        leave_to_agent(replace(rules, folder=str(tmp_path / "gone")))
+
+
 def test_what_no_source_shows_is_named(tmp_path: Path) -> None:
     found = described(Sources(), tmp_path)
     assert "Unable to create step" in found.unknown[0]
@@ -212,10 +243,6 @@ def test_what_no_source_shows_is_named(tmp_path: Path) -> None:
         described(Sources(), tmp_path, "job")
     with pytest.raises(ConfigurationError, match=r"batch script of job 41 cannot be read.*permission denied"):
         described(Sources(script=None), tmp_path)
-    with pytest.raises(ConfigurationError, match="job 41 is a link of a chain without an agent already"):
-        described(
-            Sources(script=link_script(AgentlessSpec("x", "k", "/", "job.sh", {}), default_tree()).encode()), tmp_path
-        )
     with pytest.raises(ConfigurationError, match="is not there; run this where it is mounted"):
         described(Sources(), tmp_path / "gone")
 

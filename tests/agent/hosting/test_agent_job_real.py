@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import signal
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,7 @@ from typing import Any
 import pytest
 
 from mirage.agent.hosting.agent_job import job_name
-from mirage.agent.model import LinkState
+from mirage.agent.model import ChainState, LinkState
 from mirage.job_state import JobState
 from tests.support.forked_processes import run_mirage
 from tests.support.killed_chain import Chain
@@ -21,10 +25,13 @@ from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # n
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
 
+KILLS = int(os.environ.get("MIRAGE_SOAK_KILLS", "4"))
+
+
 @pytest.fixture(scope="module")
 def cluster(private_cluster: Any) -> Any:
     """A cluster that forgets no job while these tests run."""
-    return private_cluster(nodes=5, min_job_age_s=36_000)
+    return private_cluster(nodes=12, min_job_age_s=36_000)
 
 
 class Hosts(Chain):
@@ -45,12 +52,68 @@ class Hosts(Chain):
         name = job_name(self.store.identity().identity)
         return [job.id for job in self.client.observe().jobs if job.name == name and job.state is JobState.RUNNING]
 
+    def start_in_a_job(self) -> None:
+        """Starts agents that poll every two seconds and replace one another without a pause."""
+        self.mirage("agent", "start", "--in-job", "-t", "5")
+        script = self.folder / "agent-job.sh"
+        text = script.read_text()
+        quick = text.replace("--begin=now+60 ", "").replace("run --standby", "run --standby --poll 2s")
+        assert quick.count("--poll") == text.count("--begin=now") == 1
+        script.write_text(quick)
+
+    def processes(self) -> list[int]:
+        """The processes of the agents in jobs."""
+        home = f"MIRAGE_HOME={self.folder}"
+        return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _is_agent(pid, home)]
+
     def passes_until(self, started: int) -> None:
         def one() -> bool:
             self.mirage("agent", "once", "--stay", "1s")
             return self.started() >= started
 
         self.wait_for(one, 300, f"passes have started link {started}")
+
+
+def _is_agent(pid: int, variable: str) -> bool:
+    """Whether a process is an agent in a job, with an environment variable."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        variables = Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
+    except OSError:
+        return False
+    return b"--standby" in words and variable in variables
+
+
+@pytest.mark.timeout(60 * max(KILLS, 10))
+def test_random_kills_of_agents_in_jobs(cluster: Any, tmp_path: Path) -> None:
+    dice, kills = random.Random(20261129), 0
+    chains = []
+    for number in range(3):
+        (tmp_path / str(number)).mkdir()
+        chain = Hosts(
+            cluster, tmp_path / str(number), f"kills-{number}", 3600, policy="lead:0.045", options={"time": "3"}
+        )
+        chains.append(chain)
+        chain.start_in_a_job()
+    while kills < KILLS or min(chain.started() for chain in chains) < max(KILLS // 20, 2):
+        time.sleep(dice.uniform(0.5, 4))
+        chain = dice.choice(chains)
+        chain.wait_for(lambda chain=chain: bool(chain.processes()), 120, "an agent runs in a job")
+        for pid in chain.processes():  # two while one replaces the other
+            os.kill(pid, signal.SIGKILL)
+            kills += 1
+        assert [one.violations() for one in chains] == [[], [], []]
+        print(f"{kills} kills, {[one.started() for one in chains]} links started", flush=True)
+    for chain in chains:
+        chain.store.change_chain(chain.id, state=ChainState.ENDING, why="the soak is over")
+    for chain in chains:
+        chain.wait_for(
+            lambda chain=chain: chain.store.chain(chain.name).state is ChainState.DONE, 300, "all is wound up"
+        )
+        chain.mirage("agent", "install", "--job", "--remove")
+        chain.wait_for(lambda chain=chain: not chain.agents(), 120, "the agent's jobs have ended")
+        assert chain.violations() == []
+    print(f"in all {kills} kills, {[one.started() for one in chains]} links started")
 
 
 @pytest.mark.soak

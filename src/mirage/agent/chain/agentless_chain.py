@@ -1,4 +1,4 @@
-"""The creation of a chain without an agent: its folder and its first job."""
+"""Chains without an agent: new ones, and those of an agent that continue without it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
+from mirage.agent.chain.edit import JobEdit, checked_spec, edit_chain, edited_job
 from mirage.agent.chain.request import Request
 from mirage.agent.chain.spec_check import limit_s
 from mirage.agent.chain.submission import FIRST_LINK_ONLY
-from mirage.agent.model import ChainSpec
+from mirage.agent.model import WAITING, Chain, ChainSpec, Link
 from mirage.agent.paths import LINK_SCRIPT, Home, private_folder
 from mirage.agent.store.identity import random_letters
+from mirage.agent.store.protocol import Store
 from mirage.agentless.link_script import LEAST_S, AgentlessSpec, link_script
 from mirage.agentless.shell_features import THOUSAND, USE_S, mean_use
 from mirage.agentless.shell_tree import ShellTree
@@ -57,12 +59,13 @@ class AgentlessRequest:
 
 
 def agentless_request(
-    home: Home, request: Request, spec: ChainSpec, name: str, slurm: SlurmClient, now_s: int
+    home: Home, request: Request, spec: ChainSpec, name: str, slurm: SlurmClient, now_s: int, *, continues: bool = False
 ) -> AgentlessRequest:
     """Checks a request, and generates the script of its links.
 
     Args:
         spec: The user's specification, checked as for other chains.
+        continues: Whether it continues a chain of the agent with this name.
         slurm: Reads how much of their limits jobs used, where the policy does not give it.
 
     Raises:
@@ -83,7 +86,7 @@ def agentless_request(
         raise ConfigurationError("a job without a time limit needs no next one; give a limit with -t")
     folder = home.agentless_folder(name)
     for taken in (folder, home.chain_folder(name)):
-        if taken.exists():
+        if taken.exists() and not (continues and taken != folder):
             raise ConfigurationError(f"there is a chain in {taken}; choose another name with --chain")
     options = _options(request, spec)
     rules = AgentlessSpec(
@@ -175,6 +178,15 @@ def submit_agentless(slurm: SlurmClient, chain: AgentlessRequest) -> int:
         SlurmUnreachable: No answer: the chain may exist.
         StoreError: The folder cannot be written.
     """
+    _write_folder(chain)
+    try:
+        return slurm.submit(chain.first)
+    except (SlurmRefused, RequestNotSent):
+        shutil.rmtree(chain.spec.folder, ignore_errors=True)
+        raise
+
+
+def _write_folder(chain: AgentlessRequest) -> None:
     folder = Path(chain.spec.folder)
     try:
         private_folder(folder)
@@ -182,11 +194,75 @@ def submit_agentless(slurm: SlurmClient, chain: AgentlessRequest) -> int:
         write_atomically(folder / LINK_SCRIPT, chain.code.encode(), 0o700)
     except OSError as error:
         raise StoreError(f"cannot write {folder}: {error.strerror}; name another folder with MIRAGE_HOME") from error
+
+
+def request_to_continue(
+    home: Home, chain: Chain, links: list[Link], policy: str, slurm: SlurmClient, now_s: int
+) -> AgentlessRequest:
+    """Checks that a chain can continue without its agent, and generates its script.
+
+    Args:
+        links: Its links.
+        policy: Name of the policy of the links, ``shell-tree``.
+
+    Raises:
+        ConfigurationError: It cannot.
+    """
+    spec = chain.spec
+    for field, why in NOT_CONTINUED.items():
+        if getattr(spec, field):
+            raise ConfigurationError(f"chain {chain.name} needs its agent: {why}")
+    used = max((link.place for link in links if not link.never_ran and link.state not in WAITING), default=0)
+    if spec.links and used >= spec.links:
+        raise ConfigurationError(f"no job follows the running one in chain {chain.name}: nothing to continue")
+    own = replace(spec, policy=policy, links=spec.links - used if spec.links else 0)
+    return agentless_request(home, edited_job(chain, home, JobEdit()), own, chain.name, slurm, now_s, continues=True)
+
+
+def continue_without_agent(store: Store, home: Home, chain: Chain, request: AgentlessRequest, now_s: int) -> None:
+    """Makes the next link of a chain one that decides itself.
+
+    The agent submits and releases it as any other, and ends the link before it once it is ready. It plans no link
+    after that.
+
+    Raises:
+        ConfigurationError: Another command has edited or ended the chain since it was read.
+        StoreError: A file cannot be written.
+    """
+    _write_folder(request)
+    first = replace(request.first, script="")
+    job = Request(first, request.code.encode(), LINK_SCRIPT, dict(first.options))
+    spec = checked_spec(replace(chain.spec, agentless=True), job, None, until_done=True)
     try:
-        return slurm.submit(chain.first)
-    except (SlurmRefused, RequestNotSent):
-        shutil.rmtree(folder, ignore_errors=True)
+        edit_chain(store, home, chain, spec, job, new_script=True, now_s=now_s)
+    except (ConfigurationError, StoreError):
+        shutil.rmtree(request.spec.folder, ignore_errors=True)
         raise
+
+
+def note_previous(home: Home, chain: Chain, link: Link) -> None:
+    """Names the link before the first one without the agent, for its script.
+
+    Raises:
+        StoreError: The file cannot be written.
+    """
+    folder = home.agentless_folder(chain.name)
+    text = f"job={link.job} next= freed=0 quick=-1 end={link.limit_ends_s if link.limit_s < UNLIMITED_S else ''}\n"
+    try:
+        write_atomically(folder / "link.0", text.encode(), 0o600)
+    except OSError as error:
+        raise StoreError(f"cannot write {folder}: {error.strerror}") from error
+
+
+NOT_CONTINUED: Mapping[str, str] = {
+    "never_two": "two of its jobs must never run at once (--never-two)",
+    "ready_command": "no other process runs its --ready-command",
+    "framework": "the wrapper of its preset needs the signals of an agent",
+    "to_steps": "its signals go to the steps of its jobs",
+    "bank_age": "only an agent holds a job to gather age (--bank-age)",
+    "agentless": "it continues without one from its next job on already",
+}
+"""Fields of a specification with which a chain cannot continue without an agent, and the reason."""
 
 
 NOT_AGENTLESS: Mapping[str, str] = {

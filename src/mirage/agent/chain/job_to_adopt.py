@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mirage.agent.chain.request import EXCLUDED, Caller, Request, read_request
 from mirage.agent.chain.tag import Tag, parse_tag
-from mirage.agentless.link_script import MARK
+from mirage.agentless.link_script import MARK, AgentlessSpec, read_link_script
 from mirage.duration import format_duration
 from mirage.errors import ConfigurationError, SlurmError, SlurmRefused
 from mirage.job_state import MISSING, JobState
@@ -54,6 +54,7 @@ class JobToAdopt:
         findings: What was found, and from which source.
         unknown: What no source shows.
         warnings: What will differ for later links.
+        alone: The rules of its chain from this job on, if it is a link of a chain without an agent.
     """
 
     queued: QueuedJob
@@ -62,6 +63,7 @@ class JobToAdopt:
     findings: tuple[JobFinding, ...]
     unknown: tuple[str, ...]
     warnings: tuple[str, ...]
+    alone: AgentlessSpec | None = None
 
 
 def check_job(job: JobDetails, queued: QueuedJob | None, user: str, now_s: int, poll_s: int) -> QueuedJob:
@@ -160,19 +162,23 @@ def describe_job(
             unknown.append(f"the processes of the job, and the signals that they handle: {error}")
     shell = batch_process(processes)
     script, script_source = _script(reader, number, stored)
-    if MARK.encode() in script.splitlines()[:2]:
-        raise ConfigurationError(
-            f"job {number} is a link of a chain without an agent already, and submits its next link itself; end that "
-            "chain first, then submit its script with `mirage submit`"
-        )
+    alone = rules_of(script)
+    if alone is not None:
+        script, script_source = _script_of(alone, queued), f"the folder of its chain, {alone.folder}"
     raw, environment, origin = _environment(number, shell, stored, caller, source)
     if origin.startswith("this shell"):
         warnings.append(
             f"no source shows the environment of job {number}: later links get that of this shell; run this in the "
             "shell that has submitted the job"
         )
-    chosen, line = _options(job, script, raw, environment, stored)
-    path, arguments, exact = _command(job, shell)
+    if alone is None:
+        chosen, line = _options(job, script, raw, environment, stored)
+        path, arguments, exact = _command(job, shell)
+    else:
+        chosen, line = {name: value for name, value in alone.options.items() if name != "signal"}, True
+        path, arguments, exact = alone.script, tuple(alone.arguments), True
+        place = re.search(r"/link\.sh (\d+) \d+", job.command)
+        alone = replace(alone, links=max(alone.links - int(place[1]) + 1, 1) if alone.links and place else alone.links)
     if arguments and not exact:
         warnings.append("Slurm shows the arguments joined by spaces: an argument with a space was split")
     limits = {n.removeprefix(_LIMIT): int(v) for n, v in raw.items() if n.startswith(_LIMIT) and v.isdecimal()}
@@ -199,7 +205,35 @@ def describe_job(
             f"submitit names its state by the number of the job: later links get a link to {number}_submitted.pkl, and "
             f"write their result as NUMBER_0_result.pkl, where the job object of {number} does not search"
         )
-    return JobToAdopt(queued, request, processes, tuple(findings), tuple(unknown), (*request.remarks, *warnings))
+    return JobToAdopt(queued, request, processes, tuple(findings), tuple(unknown), (*request.remarks, *warnings), alone)
+
+
+def rules_of(script: bytes) -> AgentlessSpec | None:
+    """The rules in the script of a chain without an agent; None for any other script.
+
+    Raises:
+        ConfigurationError: Another version of Mirage has made the script.
+    """
+    own = MARK.encode() in script.splitlines()[:2]
+    return read_link_script(script.decode(errors="surrogateescape")) if own else None
+
+
+def _script_of(alone: AgentlessSpec, queued: QueuedJob) -> bytes:
+    """The user's script of a chain without an agent, the running link of which is adopted.
+
+    Raises:
+        ConfigurationError: The link does not run, or the script cannot be read.
+    """
+    if queued.state is not JobState.RUNNING:
+        raise ConfigurationError(
+            f"job {queued.id} waits in the chain without an agent {alone.chain}: adopt the running job of that chain"
+        )
+    try:
+        return (Path(alone.folder) / alone.script).read_bytes()
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot read the script of job {queued.id}, {alone.folder}/{alone.script}: {error.strerror}"
+        ) from error
 
 
 def _words(given: Chosen) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from mirage.agent.cycle.own_jobs import is_of_link
 from mirage.agent.cycle.poller import Snapshot
 from mirage.agent.model import WAITING, Chain, EventRecord, Link, LinkState
+from mirage.agent.paths import agentless_folder
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.protocol import Store
 from mirage.errors import SlurmRefused
@@ -98,6 +100,24 @@ class CycleContext:
         running = self.of(chain, LinkState.RUNNING)
         after = running[-1].number if running else 0
         return [link for link in self.of(chain, *WAITING) if link.number > after]
+
+    def alone(self, chain: Chain) -> Link | None:
+        """The link by which a chain continues without its agent; None while there is none.
+
+        Its script has written the number of its job into the folder of the chain without an agent.
+        """
+        if not chain.spec.agentless:
+            return None
+        try:
+            found = re.match(r"job=(\d+)", (self.agentless_folder(chain) / "link.1").read_text())
+        except OSError:
+            return None
+        row = self.links.get(chain.id, ())
+        return next((link for link in row if found is not None and link.job == int(found[1])), None)
+
+    def agentless_folder(self, chain: Chain) -> Path:
+        """The folder in which a chain continues without its agent."""
+        return agentless_folder(self.folder if self.folder is not None else Path(chain.spec.folder), chain.name)
 
     def awaits_start(self, chain: Chain) -> bool:
         """Whether polls must find the start of a queued link, as nothing ends the sleep."""

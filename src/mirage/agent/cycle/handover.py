@@ -174,7 +174,10 @@ def hand_over(
     moments = [newest.started_s + chain.spec.warmup_s] if newest.ready_s == MISSING else []
     moments += [capped_s] if capped_s != MISSING else []
     moments += [context.now_s + turn_s] if turn_s else []
+    alone = context.alone(chain)
     for link in running:
+        if alone is not None and link.number == alone.number:  # its own successor signals it, or Slurm does
+            continue
         link = next(known for known in context.links[chain.id] if known.number == link.number)
         job = context.job_of(chain, link)
         if job is not None and job.state is JobState.SUSPENDED:
@@ -256,6 +259,8 @@ def _with_readiness(context: CycleContext, chain: Chain, link: Link, probes: Rea
         ready_s = context.now_s if probes.is_ready(context, chain, link) else MISSING
     elif not spec.ready_by_job and context.now_s >= link.started_s + spec.warmup_s:
         ready_s = link.started_s + spec.warmup_s
+    elif (alone := context.alone(chain)) is not None and alone.number == link.number:
+        ready_s = context.now_s if (context.agentless_folder(chain) / "ready.1").exists() else MISSING
     if ready_s == MISSING:
         return link
     return context.change_link(link, context.event(chain.id, link.number, "ready"), ready_s=ready_s)

@@ -225,6 +225,9 @@ def _finished(context: CycleContext, chain: Chain) -> tuple[ChainState, str, int
             return ChainState.STOPPING, f"link {link.number} reported that the work is done", ended_s
     if (done := _done_by_exit(chain, links)) is not None:
         return ChainState.STOPPING, f"link {done.number} ended by itself with exit code 0", done.ended_s
+    if (alone := context.alone(chain)) is not None:
+        log = context.agentless_folder(chain) / "log"
+        return ChainState.ENDING, f"link {alone.number} continues it without an agent; log: {log}", context.now_s
     if _is_past_end(context, chain):
         return ChainState.ENDING, "its time is over", chain.spec.until_s
     if chain.spec.budget_node_h and links and not context.of(chain, *WAITING, LinkState.RUNNING):

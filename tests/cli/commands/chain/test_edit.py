@@ -15,6 +15,7 @@ from mirage.agent.chain.tag import Tag
 from mirage.agent.model import Chain, ChainState, LinkState
 from mirage.agent.store.chain_file import read_chain_file
 from mirage.agent.store.sql_store import SqlStore
+from mirage.agentless.link_script import read_link_script
 from mirage.cli import cli_context as cluster
 from mirage.errors import InvalidOptions, SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING, JobState
@@ -415,7 +416,8 @@ def test_what_cannot_work_is_refused_before_anything_changes(
         ([], "which change? give options of the chain or of sbatch, or a new script"),
         (["--dry-run"], "which change?"),
         (["--never-two"], "--never-two is an option of mirage submit, and this command does not take it"),
-        (["--agentless"], "--agentless is an option of mirage submit, and this command does not take it"),
+        (["--agentless", "--links", "9"], "--agentless goes with --policy shell-tree"),
+        (["--agentless", "-t", "5"], "--agentless goes with --policy shell-tree"),
         (["--notify", "none", "--notify-gap", "5m"], "--notify-gap is for the messages of --notify; give a target"),
         (["--notify-gap", "5m"], "--notify-gap is for the messages of --notify; give a target, too"),
         (["--unset", ""], "--unset is empty; name an option of sbatch"),
@@ -433,6 +435,83 @@ def test_a_chain_that_never_holds_two_takes_no_option_for_decisions(
     store.change_spec(chain(), replace(chain().spec, never_two=True, policy="dependency"))
     _, error = type_("chain", "edit", "serve", "--interruption-cost", "5", status=2)
     assert "--interruption-cost has no effect with --never-two: Slurm alone starts" in " ".join(error.split())
+
+
+def continued(type_: Type) -> Path:
+    """The folder of the chain serve after ``chain edit --agentless``."""
+    made = json.loads(type_("chain", "edit", "serve", "--agentless", "--policy", "shell-tree:0.5", "--json")[0])
+    assert made["replaced"] == [103]
+    return Path(made["folder"])
+
+
+def test_its_next_job_continues_a_chain_without_an_agent(
+    type_: Type, store: SqlStore, chain: Callable[[], Chain], slurm: Any
+) -> None:
+    store.change_spec(chain(), replace(chain().spec, links=5, grace_s=77, signal="TERM"))
+    code = type_("chain", "edit", "serve", "--agentless", "--policy", "shell-tree:0.5", "--dry-run")[0]
+    assert not chain().spec.agentless
+    assert slurm.calls == []
+    folder = continued(type_)
+    assert (folder / "link.sh").read_text().splitlines()[5:] == code.splitlines()[5:], "but for the random key"
+    rules = read_link_script((folder / "link.sh").read_text())
+    assert (rules.chain, rules.links, rules.grace_s, rules.signal) == ("serve", 3, 77, "TERM")
+    assert {"nodes": "2", "partition": "small", "job-name": "serve.sh"}.items() <= rules.options.items()
+    assert (folder / "job.sh").read_text() == SCRIPT
+    assert (folder / "link.0").read_text().startswith("job=102 ")
+    job = chain().spec.submission
+    assert (cluster.home().folder / job.script).read_text() == (folder / "link.sh").read_text()
+    assert job.arguments[:2] == ("1", "0")
+    assert job.options["partition"] == "small"
+    assert slurm.calls == [("cancel", 103, "only pending")]
+
+
+def test_it_can_be_taken_back_until_a_job_decides(type_: Type, chain: Callable[[], Chain], tmp_path: Path) -> None:
+    folder = continued(type_)
+    for words in (["-t", "5"], ["--unset", "nodes"]):
+        assert "give its script again" in type_("chain", "edit", "serve", *words, status=1)[1]
+    type_("chain", "edit", "serve", "--policy", "reactive")
+    assert chain().spec.agentless
+    assert "continues without one from its next job on already" in type_(
+        "chain", "edit", "serve", "--agentless", status=1
+    )[1]  # fmt: skip
+    type_("chain", "edit", "serve", str(tmp_path / "serve.sh"))
+    assert not chain().spec.agentless
+    assert not folder.exists()
+    folder = continued(type_)
+    (folder / "link.1").write_text("job=103 next= freed=0\n")
+    for words in (["--policy", "what-if"], [str(tmp_path / "serve.sh")]):
+        assert "continues without an agent: its jobs decide" in type_("chain", "edit", "serve", *words, status=1)[1]
+
+
+def test_a_stop_ends_the_jobs_that_decide(type_: Type, store: SqlStore, chain: Callable[[], Chain]) -> None:
+    folder = continued(type_)
+    type_("chain", "stop", "serve")
+    assert (folder / "stop").exists()
+    (folder / "stop").unlink()
+    store.change_chain(chain().id, state=ChainState.DONE)
+    assert f"no job follows the running one; log: {folder}/log" in type_("chain", "stop", "serve")[1]
+    assert (folder / "stop").exists()
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"never_two": True, "policy": "dependency"}, "two of its jobs must never run at once"),
+        ({"framework": "hf"}, "the wrapper of its preset needs the signals of an agent"),
+        ({"ready_command": "true"}, "no other process runs its --ready-command"),
+        ({"to_steps": True}, "its signals go to the steps of its jobs"),
+        ({"bank_age": True}, "only an agent holds a job to gather age"),
+        ({"links": 2}, "no job follows the running one in chain serve: nothing to continue"),
+    ],
+)
+def test_a_chain_that_needs_its_agent_is_not_continued_without(
+    type_: Type, store: SqlStore, chain: Callable[[], Chain], spec: dict[str, Any], message: str
+) -> None:
+    store.change_spec(chain(), replace(chain().spec, **spec))
+    before = chain()
+    assert message in type_("chain", "edit", "serve", "--agentless", status=1)[1]
+    assert chain() == before
+    assert not cluster.home().agentless_folder("serve").exists()
 
 
 def test_two_ends_at_once_are_a_wrong_usage(type_: Type, chain: Callable[[], Chain]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from mirage.cli.commands.chain.chain_options import chain_options
 from mirage.cli.commands.chain.framework_option import AUTO, framework_option, with_preset
 from mirage.cli.commands.chain.sbatch_words import SILENT, LikeSbatch, caller, check_sbatch, refuse_ssh, warn_of_refusal
 from mirage.cli.commands.chain.submit_command import UNKNOWN, about_end, ensure_agent, new_name, new_spec, note
-from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
+from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, is_given, json_output
 from mirage.cli.output import echo_outcome
 from mirage.errors import ConfigurationError, RequestNotSent, SlurmUnreachable
 from mirage.job_state import MISSING
@@ -93,7 +94,7 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
     Exit status: 0 adopted, 1 refused and nothing was changed, 2 wrong usage, 75 unknown: the answer was lost; repeat
     the command.
     """
-    from mirage.agent.chain.adopt import adopt_job, adopted_spec
+    from mirage.agent.chain.adopt import adopt_job, adopted_spec, leave_to_agent
     from mirage.agent.chain.create import with_scripts
     from mirage.agent.model import Chain
     from mirage.agent.paths import Home
@@ -111,6 +112,7 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
         cluster.check_cluster(store)
         found, left = _found(store, slurm, number, options, words, site, now_s)
         shape = shape_of(found.request.script, Path(found.request.submission.directory))
+        _words_of_chain(words, found)
         delivery = _delivery(words, found, shape)
         known = _training_or_server(words, shape)
         no_requeue = known is not None and known.requeue.value == "no" and "requeue" not in found.request.given
@@ -146,6 +148,7 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
         try:
             store.bind(_cluster(slurm))
             adopt_job(store, slurm, cluster.home(), found, spec, name, now_s, left=left, no_requeue=no_requeue)
+            leave_to_agent(found.alone)
         except RequestNotSent:
             click.echo("mirage: nothing was changed, and there is no chain: try again", err=True)
             raise
@@ -209,7 +212,8 @@ def _found(
     store: SqlStore, slurm: SlurmClient, number: int, options: Chosen, words: dict[str, Any], site: SiteFile, now_s: int
 ) -> tuple[JobToAdopt, Tag | None]:  # fmt: skip
     """Returns a job that passed all checks, and the tag that an interrupted adoption has left."""
-    from mirage.agent.chain.job_to_adopt import check_job, check_tag, describe_job
+    from mirage.agent.chain.adopt import leave_to_agent
+    from mirage.agent.chain.job_to_adopt import check_job, check_tag, describe_job, rules_of
     from mirage.agent.model import LinkState
     from mirage.agent.settings import AgentSettings
     from mirage.slurm.job_reader import JobReader
@@ -220,7 +224,13 @@ def _found(
     poll_s = max(AgentSettings().poll_s, site.least_poll_s)
     queued = check_job(details, jobs[0] if jobs else None, slurm.user, now_s, poll_s)
     site.check_place({"partition": queued.partition, "qos": queued.qos})
-    left = check_tag(queued, store.identity().identity, {chain.key: chain.name for chain in store.chains()})
+    keys = {chain.key: chain.name for chain in store.chains()}
+    try:
+        left = check_tag(queued, store.identity().identity, keys)
+    except ConfigurationError:
+        if not words["dry_run"]:  # an adoption may have been killed before this
+            leave_to_agent(rules_of(reader.batch_script(number)))
+        raise
     for chain in store.chains(alive=True):
         for link in store.links(chain.id, open=True):
             if link.job == number and link.state is not LinkState.ENDED:
@@ -230,15 +240,38 @@ def _found(
     return found, left
 
 
+def _words_of_chain(words: dict[str, Any], found: JobToAdopt) -> None:
+    """Sets options that were not given to the rules of a chain without an agent."""
+    alone = found.alone
+    if alone is None:
+        return
+    known: dict[str, Any] = {
+        "signal_previous": alone.signal or "none",
+        "grace": alone.grace_s,
+        "warmup": alone.warmup_s,
+        "ready_by_job": alone.ready_by_job,
+    }
+    has_end = words["until_done"] or any(words[name] is not None for name in ("lasting", "until", "links"))
+    if not has_end:
+        known["until_done"] = alone.until_done
+        known["links"] = alone.links or None
+        if alone.until_s:
+            known["until"] = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(alone.until_s))
+    words |= {name: value for name, value in known.items() if not is_given(name)}
+
+
 def _delivery(words: dict[str, Any], found: JobToAdopt, shape: ScriptShape) -> Delivery:
     """Returns the signal of the adopted job: the user's, or the one that its processes handle."""
-    from mirage.agent.chain.adopt import chosen_delivery, read_delivery
+    from mirage.agent.chain.adopt import Delivery, chosen_delivery, read_delivery
     from mirage.agent.chain.spec_check import signal_name
+    from mirage.agent.model import SHELL
     from mirage.presets.preset import presets
     from mirage.slurm.job_reader import SIGNALS
 
     if words["first_signal"] is not None:
         return read_delivery(words["first_signal"])
+    if found.alone is not None:
+        return Delivery("USR2", SHELL, "it passes the signal of its chain on to its script")
     if words["signal_previous"] is not None:
         wanted = [signal_name(words["signal_previous"])]
         if not wanted[0]:

@@ -16,6 +16,8 @@ from mirage.cli.values import COUNT, DURATION, LIMITED_DURATION, POSITIVE_DURATI
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
 
+COSTS = ("interruption_cost", "overlap_cost")
+
 ChainOption = Callable[[bool], Callable[[Any], Any]]
 """An option as a decorator of a command, by whether the command makes a new chain."""
 

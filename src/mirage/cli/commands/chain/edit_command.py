@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import click
 
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.chain_options import (
+    COSTS,
     chain_options,
     check_never_two,
     check_ready_command,
@@ -23,7 +25,15 @@ from mirage.cli.commands.chain.chain_options import (
 )
 from mirage.cli.commands.chain.framework_option import framework_option, with_preset
 from mirage.cli.commands.chain.list import find
-from mirage.cli.commands.chain.sbatch_words import SILENT, LikeSbatch, about_sbatch, caller, misplaced, warn_of_refusal
+from mirage.cli.commands.chain.sbatch_words import (
+    SILENT,
+    LikeSbatch,
+    about_sbatch,
+    caller,
+    misplaced,
+    refuse_ssh,
+    warn_of_refusal,
+)
 from mirage.cli.commands.chain.steer import cancel_jobs, check_cluster
 from mirage.cli.commands.chain.submit_command import about_end
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, is_given, json_output
@@ -38,13 +48,16 @@ if TYPE_CHECKING:
 
 UNANSWERED = "the waiting job stays; give --replace-waiting again when Slurm answers"
 
+_STAYS = "a job that waits is an ordinary one, and the one after it continues without an agent"
+
+_OF_CONTINUATION = ("agentless", "policy", "dry_run", "as_json")
+"""Options that go together with ``mirage chain edit --agentless``."""
+
 _NEXT = {
     "ending": "none follows",
     "paused": "the agent submits one with the changes after `mirage chain resume`",
 }
 """What replaces a cancelled job of a chain in a state."""
-
-COSTS = ("interruption_cost", "overlap_cost")
 
 
 @click.command(
@@ -58,6 +71,7 @@ COSTS = ("interruption_cost", "overlap_cost")
         "mirage chain edit train-k3f9 --for 14d train.sh --epochs 120",
         "mirage chain edit serve --dry-run -t 2-0",
         "mirage chain edit train-k3f9 --clear-excluded",
+        "mirage chain edit serve --agentless   # then the agent is no longer needed",
     ),
 )
 @click.argument("name")
@@ -80,6 +94,12 @@ COSTS = ("interruption_cost", "overlap_cost")
     is_flag=True,
     help="Cancel the waiting job, so that the agent submits one with the changes in its place. It loses its age.",
 )
+@click.option(
+    "--agentless",
+    is_flag=True,
+    help="Let the next job continue the chain without an agent: from then on each job itself decides when the next one "
+    "may start.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @json_output
 @click.pass_context
@@ -97,6 +117,9 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
     now_s = int(cluster.clock())
     edit = _job_edit(ctx)
     edit = replace(edit, unset=words["unset"])
+    if words["agentless"]:
+        _continue_agentless(name, words, changes_job=edit.changes_something)
+        return
     _check_given(edit, words)
     with cluster.store() as store:
         chain = find(store, name)
@@ -104,6 +127,7 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
             raise ConfigurationError(
                 f"chain {chain.name} is {chain.state.value}, so nothing of it can change; submit a new one"
             )
+        _check_takes_back(chain, edit)
         cluster.check_cluster(store)
         job = edited_job(chain, cluster.home(), edit)
         site = cluster.site_rules()
@@ -111,6 +135,7 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
         for remark in site.waiting_links_remark(words["waiting_links"]):
             click.echo(remark, err=True)
         spec = _fields(words, costs, chain, store, now_s)
+        spec = replace(spec, agentless=spec.agentless and edit.script is None)
         job, spec = _with_preset(ctx, words, edit, job, spec)
         new_limit = edit.script is not None or "time" in (*edit.options, *edit.unset)
         spec = _checked(spec, edit, job, now_s, until_done=words["until_done"] or (spec.until_done and not new_limit))
@@ -141,6 +166,7 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
             check_cluster(store)
         if edited:
             edit_chain(store, cluster.home(), chain, spec, job, new_script=edit.script is not None, now_s=now_s)
+            _forget_continuation(chain, spec)
         if "excluded" in changed:
             store.change_chain(chain.id, EventRecord(chain.id, 0, now_s, CLEARED, chain.excluded), excluded="")
         cancelled: tuple[int, ...] = ()
@@ -151,6 +177,65 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
     _report(words, chain, changed, waiting if edit.changes_something or "excluded" in changed else [], cancelled)
 
 
+def _continue_agentless(name: str, words: dict[str, Any], *, changes_job: bool) -> None:
+    """Lets the next link of a chain continue it without the agent.
+
+    Args:
+        words: Options of ``mirage chain edit``.
+        changes_job: Whether options of sbatch, or a script, are given too.
+
+    Raises:
+        UsageError: Another change is given.
+        ConfigurationError: The chain needs an agent, or gets no further link.
+    """
+    from mirage.agent.chain.agentless_chain import POLICY, continue_without_agent, request_to_continue
+
+    if changes_job or any(is_given(name) for name in (*words, *COSTS) if name not in _OF_CONTINUATION):
+        raise click.UsageError(
+            "--agentless goes with --policy shell-tree… only; make other changes first, by themselves"
+        )
+    refuse_ssh("--agentless")
+    now_s, slurm, home = int(cluster.clock()), cluster.client(), cluster.home()
+    with cluster.store() as store:
+        chain = find(store, name)
+        if chain.state.value not in ("active", "paused"):
+            raise ConfigurationError(f"chain {chain.name} is {chain.state.value}: no job follows the running one")
+        cluster.check_cluster(store)
+        policy = words["policy"] or POLICY
+        request = request_to_continue(home, chain, list(store.links(chain.id)), policy, slurm, now_s)
+        if words["dry_run"]:
+            text = json.dumps({"chain": chain.name, "script": request.code}) if words["as_json"] else request.code
+            click.echo(text, nl=words["as_json"])
+            return
+        check_cluster(store)
+        continue_without_agent(store, home, chain, request, now_s)
+        cancelled = cancel_jobs(store, chain, "replaced by hand", only_pending=True, unanswered=_STAYS).cancelled
+        _note_previous(store, chain)
+    if words["as_json"]:
+        click.echo(json.dumps({"chain": chain.name, "folder": request.spec.folder, "replaced": list(cancelled)}))
+        return
+    if cancelled:
+        click.echo(
+            f"job {', '.join(map(str, cancelled))} is cancelled; the agent submits another in its place", err=True
+        )
+    click.echo(
+        f"the next job of chain {chain.name} continues it without an agent; until it has taken over, an agent must run",
+        err=True,
+    )
+    click.echo(f"log: {request.spec.folder}/log", err=True)
+    click.echo(f"to end the chain after that: {shlex.join(['touch', f'{request.spec.folder}/stop'])}", err=True)
+
+
+def _note_previous(store: Store, chain: Chain) -> None:
+    """Names the running link for the jobs that decide themselves."""
+    from mirage.agent.chain.agentless_chain import note_previous
+    from mirage.agent.model import LinkState
+
+    running = [link for link in store.links(chain.id) if link.state is LinkState.RUNNING]
+    if running:
+        note_previous(cluster.home(), chain, running[-1])
+
+
 def _report_new_end(words: Mapping[str, Any], chain: Chain, spec: ChainSpec, links: Iterable[Link], now_s: int) -> None:
     """Prints a new end of a chain; one before that of the running job is a warning."""
     if spec.until_s == chain.spec.until_s:
@@ -158,6 +243,30 @@ def _report_new_end(words: Mapping[str, Any], chain: Chain, spec: ChainSpec, lin
     ends_s = [link.limit_ends_s for link in links if link.state.value == "running"]
     for remark in about_end(words, chain.name, spec, now_s, min(ends_s, default=now_s) - now_s):
         click.echo(remark, err=True)
+
+
+def _check_takes_back(chain: Chain, edit: JobEdit) -> None:
+    """Checks a change of the job of a chain that is to continue without an agent.
+
+    Raises:
+        ConfigurationError: It does not take that back, or a job of the chain decides itself already.
+    """
+    if not chain.spec.agentless:
+        return
+    folder = cluster.home().agentless_folder(chain.name)
+    if (folder / "link.1").exists():
+        raise ConfigurationError(f"chain {chain.name} continues without an agent: its jobs decide; log: {folder}/log")
+    if edit.script is None and edit.changes_something:
+        raise ConfigurationError(
+            f"chain {chain.name} continues without an agent from its next job on; to take that back, give its script "
+            f"again: mirage chain edit {chain.name} --replace-waiting SCRIPT"
+        )
+
+
+def _forget_continuation(chain: Chain, spec: ChainSpec) -> None:
+    """Removes the files for jobs that decide themselves, if none does any more."""
+    if chain.spec.agentless and not spec.agentless:
+        shutil.rmtree(cluster.home().agentless_folder(chain.name), ignore_errors=True)
 
 
 def _check_given(edit: JobEdit, words: Mapping[str, Any]) -> None:
