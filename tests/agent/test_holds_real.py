@@ -13,6 +13,7 @@ import pytest
 
 from mirage.job_state import MISSING, JobState
 from mirage.provision.compile_simulator import compile_ahead
+from mirage.provision.policies.lead_rules import SOON_S
 from mirage.slurm.records import QueuedJob
 from tests.support.second_user import OTHER, opened
 from tests.support.started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
@@ -167,3 +168,27 @@ def test_it_holds_and_releases_as_the_queue_of_others_changes_and_a_held_link_re
     terminate(agent)
     assert left.revisions()[:2] == ["hold", "release"]
     assert right.revisions()[:1] == ["hold"]
+
+
+def test_hold_holds_its_link_as_soon_as_slurm_counts_its_age(private_cluster: Any, tmp_path: Path) -> None:
+    slurm = private_cluster(nodes=2, gpus=0, min_job_age_s=36_000, accounting=True, enforce="", extra=BY_AGE[:2])
+    shell = Shell(slurm, tmp_path)
+    shell.script("serve.sh", SERVE)
+    shell.submit("serve", "--policy", "hold", "--links", "9", "serve.sh", "serve")
+    shell.until(lambda: any(map(runs, shell.found("serve").get(1, []))), 30, "the first link runs")
+    for _ in range(2):  # one runs, and one waits
+        slurm.run("sbatch", "-o/dev/null", "--exclusive", "-t300", "--wrap=sleep 9999")
+    agent = shell.agent()
+
+    def second() -> list[QueuedJob]:
+        return [job for job in shell.found("serve").get(2, []) if held(job)]
+
+    shell.until(lambda: bool(second()), 300, "the second link is held, and has its age")
+    shown = json.loads(shell.mirage("chain", "explain", "serve", "-n", "99", "--json"))
+    made_s = {one["reason"]: one["time_s"] for one in reversed(shown)}
+    print(made_s, second())
+    released_s = next(time_s for reason, time_s in made_s.items() if reason.startswith("gathers-age; look-soon"))
+    held_s = next(one["time_s"] for one in shown if one["revision"] == "hold")
+    assert SOON_S <= held_s - released_s < 3 * SOON_S
+    assert released_s <= second()[0].accrues_s <= held_s
+    terminate(agent)
