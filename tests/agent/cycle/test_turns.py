@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -65,6 +66,16 @@ def test_a_busy_chain_is_polled_more_often() -> None:
     assert turn(turns, 1_080, chain(1), settled=False) == 1_095
     paused = chain(1, state=ChainState.PAUSED)
     assert turn(turns, 1_095, paused, settled=False) == 1_140, "nothing is decided about it"
+
+
+@pytest.mark.parametrize(
+    ("named_s", "every_s", "moment_s"),
+    [(NOW_S + 10, 300, NOW_S + 10), (NOW_S + 61, 300, math.inf), (NOW_S, 300, math.inf), (NOW_S + 10, 0, math.inf)],
+)
+def test_a_pass_stays_for_a_decision_that_a_policy_wants_soon(named_s: int, every_s: int, moment_s: float) -> None:
+    turns = Turns(replace(SETTINGS, pass_every_s=every_s))
+    turn(turns, NOW_S, chain(1, next_decision_s=named_s), settled=False)
+    assert turns.next_moment_s() == moment_s
 
 
 def test_new_chains_have_their_turn_at_once_and_the_others_in_time() -> None:

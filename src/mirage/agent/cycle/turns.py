@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from mirage.agent.cycle.handover import Progress
 from mirage.agent.model import Chain, ChainState
 from mirage.agent.settings import AgentSettings
+from mirage.duration import MINUTE_S
 from mirage.job_state import MISSING
 
 SOON = 4
@@ -104,6 +105,8 @@ class Turns:
             self.moments_s[chain.id] = [progress.next_s]
             moments.append(progress.next_s)
         if chain.state is ChainState.ACTIVE:
+            if self.settings.pass_every_s and now_s < chain.next_decision_s <= now_s + MINUTE_S:
+                self.moments_s.setdefault(chain.id, []).append(chain.next_decision_s)  # the next pass is too late
             moments += [at_s for at_s in (chain.next_decision_s, chain.next_try_s) if at_s > now_s]
         self.due_s[chain.id] = max(min(moments), now_s + 1)
 
