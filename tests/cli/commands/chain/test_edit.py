@@ -90,12 +90,12 @@ def test_an_option_that_sbatch_cannot_parse_is_refused(
 
 @pytest.mark.parametrize("dry", [[], ["--dry-run"]])
 def test_an_option_that_slurm_refuses_is_a_warning(
-    type_: Type, slurm: Any, chain: Callable[[], Chain], dry: list[str], monkeypatch: pytest.MonkeyPatch
+    type_: Type, slurm: Any, chain: Callable[[], Chain], dry: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = []
 
     def refuse(submission: Submission) -> str:
-        tried.append(submission.options)
+        tried.append({**submission.options, "text": Path(submission.script).read_text()})
         raise SlurmRefused("sbatch failed with status 1", "sbatch: error: invalid partition specified: nopart")
 
     monkeypatch.setattr(slurm, "test", refuse)
@@ -107,6 +107,9 @@ def test_an_option_that_slurm_refuses_is_a_warning(
     assert tried[0]["partition"] == "nopart"
     type_("chain", "edit", "serve", "--links", "9", *dry)
     assert len(tried) == 1  # no option of sbatch
+    (tmp_path / "other.sh").write_text("#!/bin/bash\n#SBATCH -p nopart\n")
+    assert "Slurm would refuse the next job now" in type_("chain", "edit", "serve", *dry, "other.sh")[1]
+    assert "-p nopart" in str(tried[1]["text"])
 
 
 def test_an_edit_needs_no_answer_of_slurm(type_: Type, slurm: Any, chain: Callable[[], Chain]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -95,9 +94,7 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
     the command.
     """
     from mirage.agent.chain.adopt import adopt_job, adopted_spec, leave_to_agent
-    from mirage.agent.chain.create import with_scripts
     from mirage.agent.model import Chain
-    from mirage.agent.paths import Home
     from mirage.presets.detect import shape_of
     from mirage.presets.wrapper import LONGEST_WAIT_S, is_shell_script, waiting_for_previous
 
@@ -134,8 +131,7 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
             store.check_name(name)
         found = replace(found, request=request)
         if options:
-            with tempfile.TemporaryDirectory() as folder:
-                warn_of_refusal(Chain(0, name, with_scripts(Home(Path(folder), ""), request, spec, name), now_s))
+            warn_of_refusal(Chain(0, name, spec, now_s), request)
         end_s = found.queued.end_s if found.queued.end_s != MISSING else now_s + found.queued.limit_s
         end = about_end(words, name, spec, now_s, end_s - now_s)
         steps = _steps(found, spec, delivery, name, no_requeue=no_requeue, waits=waits)

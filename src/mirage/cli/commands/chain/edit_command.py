@@ -144,8 +144,8 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
             changed = {**edited, "excluded": (chain.excluded, "-")}
         if not changed and not words["replace_waiting"]:
             raise ConfigurationError(f"chain {chain.name} is like that already; nothing changes")
-        if edit.options and edited and edit.script is None:
-            warn_of_refusal(replace(chain, spec=spec))
+        if edit.changes_something and edited:
+            warn_of_refusal(replace(chain, spec=spec), job)
         _report_new_end(words, chain, spec, store.links(chain.id), now_s)
         waiting = [link.job for link in store.links(chain.id) if link.state.value in ("held", "queued")]
         if chain.state.value == "ending":

@@ -7,7 +7,9 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ from mirage.errors import ConfigurationError, InvalidOptions, SlurmError, SlurmR
 from mirage.job_state import MISSING
 
 if TYPE_CHECKING:
-    from mirage.agent.chain.request import Caller
+    from mirage.agent.chain.request import Caller, Request
     from mirage.agent.model import Chain
     from mirage.slurm.sbatch_options import Chosen
 
@@ -164,16 +166,20 @@ def caller() -> Caller:
     return Caller(os.environ, directory, umask, soft_limits(), script)
 
 
-def warn_of_refusal(chain: Chain) -> None:
+def warn_of_refusal(chain: Chain, job: Request) -> None:
     """Warns if Slurm would refuse a chain's next job now; this may change until it is due.
 
     Raises:
         InvalidOptions: sbatch cannot parse the options, which does not change.
     """
+    from mirage.agent.chain.create import with_scripts
     from mirage.agent.chain.submission import link_submission
+    from mirage.agent.paths import Home
 
     try:
-        cluster.client().test(link_submission(chain, "STORE", 1, MISSING, hold=False))
+        with tempfile.TemporaryDirectory() as folder:
+            spec = with_scripts(Home(Path(folder), ""), job, chain.spec, chain.name)
+            cluster.client().test(link_submission(replace(chain, spec=spec), "STORE", 1, MISSING, hold=False))
     except InvalidOptions:
         raise
     except SlurmRefused as error:
