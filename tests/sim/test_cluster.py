@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from mirage.duration import UNLIMITED_S
 from mirage.errors import ClusterError, ConfigurationError
-from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition, Reservation
+from mirage.sim.cluster import UNDECLARED, CapacityChange, Cluster, NodeGroup, Partition, Reservation
 
 LEFT, RIGHT = NodeGroup("left", 2, 4, 64), NodeGroup("right", 3, 0, 32)
 
 
 def test_a_pool_is_one_group_of_whole_nodes() -> None:
-    assert Cluster.pool(5) == Cluster((NodeGroup("node", 5, 0, 1),), (Partition("batch", (), 1, 1.0, UNLIMITED_S),))
+    assert Cluster.pool(5) == Cluster((NodeGroup("node", 5, 0, 1),), (UNDECLARED,))
     assert Cluster.pool(5).nodes == 5
 
 

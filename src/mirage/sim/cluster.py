@@ -40,10 +40,6 @@ class NodeGroup:
             )
 
 
-UNNAMED_PARTITION = "batch"
-"""Name of the partition of a cluster without declared ones."""
-
-
 @dataclass(frozen=True, slots=True)
 class Partition:
     """A Slurm partition: which groups its jobs may use and what it adds to their priority.
@@ -58,6 +54,7 @@ class Partition:
         default_memory_per_cpu_mib: ``DefMemPerCPU``, likewise per CPU.
         default_memory_per_gpu_mib: ``DefMemPerGPU``, likewise per GPU.
         max_nodes: ``MaxNodes`` of a job; None for any number.
+        declared: Whether it has been declared; False for the only one of a cluster without declared partitions.
     """
 
     name: str
@@ -69,6 +66,7 @@ class Partition:
     default_memory_per_cpu_mib: int | None = None
     default_memory_per_gpu_mib: int | None = None
     max_nodes: int | None = None
+    declared: bool = True
 
     def __post_init__(self) -> None:
         groups: object = self.groups
@@ -76,6 +74,9 @@ class Partition:
             raise ClusterError(f"partition {self.name!r} needs a tuple of the names of its node groups, got {groups!r}")
         make_whole(self, "max_limit_s", "max_nodes")
 
+
+UNDECLARED = Partition("batch", declared=False)
+"""The partition of a cluster without declared ones."""
 
 LIMITED_PER = ("user", "account", "all")
 """What a limit counts together: the jobs of each user, of each account, or all."""
@@ -220,7 +221,7 @@ class Cluster:
     """
 
     groups: tuple[NodeGroup, ...]
-    partitions: tuple[Partition, ...] = (Partition(UNNAMED_PARTITION),)
+    partitions: tuple[Partition, ...] = (UNDECLARED,)
     shared_nodes: bool = False
     qos_factors: dict[str, float] = field(default_factory=dict)
     qos_preempts: dict[str, tuple[str, ...]] = field(default_factory=dict)

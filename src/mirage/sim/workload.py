@@ -14,7 +14,7 @@ from mirage.duration import format_duration
 from mirage.errors import ConfigurationError, JobRefused, quantity, shown
 from mirage.job_state import MISSING, JobState
 from mirage.kernel.record_arrays import Records, records
-from mirage.sim.cluster import UNNAMED_PARTITION, Cluster, Limit, Partition
+from mirage.sim.cluster import Cluster, Limit, Partition
 from mirage.sim.kernel.arrays import (
     AFTER_ANY,
     AFTER_NONE,
@@ -147,7 +147,7 @@ def other_partitions(table: JobTable, cluster: Cluster) -> dict[str, int]:
     These jobs run in its first partition. There are none if the cluster declares no partitions.
     """
     known = [partition.name for partition in cluster.partitions]
-    if known == [UNNAMED_PARTITION]:
+    if not cluster.partitions[0].declared:
         return {}
     counts = np.bincount(table.partition.codes[table.partition.codes >= 0], minlength=len(table.partition.names))
     return {name: int(n) for name, n in zip(table.partition.names, counts, strict=True) if n and name not in known}
@@ -329,7 +329,7 @@ def _room(jobs: Records, cluster: Cluster, partition: Partition) -> Ints:
 
 
 def _in_words(partition: Partition) -> str:
-    return "the cluster" if partition.name == UNNAMED_PARTITION else f"partition {partition.name!r}"
+    return f"partition {partition.name!r}" if partition.declared else "the cluster"
 
 
 def _there(nodes: int, cluster: Cluster, partition: Partition) -> str:

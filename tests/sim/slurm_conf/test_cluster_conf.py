@@ -1,6 +1,7 @@
 """Clusters out of ``slurm.conf``."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,10 @@ from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.errors import ClusterError, ConfigurationError
 from mirage.sim.cluster import NodeGroup, Partition
 from mirage.sim.slurm_conf.cluster_conf import cluster_from_slurm_conf
+from mirage.sim.slurm_conf.cluster_file import ClusterFile, read_cluster_file, write_cluster_file
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import other_partitions
+from tests.support.made_up_site import table
 
 CONF = """\
 ClusterName=test   # a comment
@@ -183,7 +187,19 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_node_has_what_its_line_declares(conf, text, group):
     cluster = cluster_from_slurm_conf(conf(f"{text}\n"))
     assert cluster.groups == (group,)
-    assert cluster.partitions == (Partition("batch", (group.name,)),), "without a partition line there is one of all"
+    one = Partition("batch", (group.name,), declared=False)
+    assert cluster.partitions == (one,), "without a partition line there is one of all"
+
+
+@pytest.mark.parametrize(("line", "others"), [("", {}), ("PartitionName=batch Nodes=n1\n", {"gpu": 1, "long": 2})])
+def test_a_declared_partition_is_not_that_of_other_jobs_whatever_its_name(
+    conf, line: str, others: dict[str, int], tmp_path: Path
+) -> None:
+    cluster = cluster_from_slurm_conf(conf(f"NodeName=n1 CPUs=2\n{line}"))
+    jobs = table(*[("ada", 0.0, 0.0, 1.0, 1)] * 4, partition=["gpu", "batch", "long", "long"])
+    assert other_partitions(jobs, cluster) == others
+    write_cluster_file(tmp_path / "c.toml", ClusterFile(cluster))
+    assert read_cluster_file(tmp_path / "c.toml").cluster == cluster
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from mirage.duration import UNLIMITED_S, parse_duration_s
 from mirage.errors import ClusterError, ConfigurationError, first_of, shown
-from mirage.sim.cluster import UNNAMED_PARTITION, Cluster, NodeGroup, Partition
+from mirage.sim.cluster import UNDECLARED, Cluster, NodeGroup, Partition
 from mirage.sim.slurm_conf.slurm_settings import option_lines, read_options
 from mirage.slurm_words.hostlist import expand_hosts
 
@@ -60,8 +61,8 @@ def cluster_from_slurm_conf(path: str | Path) -> Cluster:
     described = {host for hostlist in _blocks(lines, "nodename") for host in _hosts(path, hostlist)}
     names = _Names(path, nodes, described, _blocks(lines, "nodeset"))
     members = {name: names.members(name, options) for name, options in partitions.items()}
-    if not partitions:
-        partitions, members = {UNNAMED_PARTITION: {}}, {UNNAMED_PARTITION: set(nodes)}
+    if not (declared := bool(partitions)):
+        partitions, members = {UNDECLARED.name: {}}, {UNDECLARED.name: set(nodes)}
     ordered = sorted(partitions, key=lambda name: not _is(partitions[name], "default", "yes"))
     exclusive = all(
         _is(options, "oversubscribe" if "oversubscribe" in options else "shared", "exclusive")
@@ -75,7 +76,9 @@ def cluster_from_slurm_conf(path: str | Path) -> Cluster:
     return Cluster(
         groups=tuple(groups),
         partitions=tuple(
-            _partition(path, name, partitions[name], own, defaults) for name, own in zip(ordered, of_partition) if own
+            replace(_partition(path, name, partitions[name], own, defaults), declared=declared)
+            for name, own in zip(ordered, of_partition)
+            if own
         ),
         shared_nodes=shared,
     )
@@ -249,7 +252,7 @@ _DEFAULT_MEMORY = {
 }
 
 
-def _default_memory(options: Options, common: Options) -> dict[str, int]:
+def _default_memory(options: Options, common: Options) -> dict[str, Any]:
     """Memory of a job that requests none, from its partition, else from the whole file.
 
     It is per node, per CPU or per GPU.

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin
 
 from mirage.atomic_file import write_output
 from mirage.errors import ClusterError, ConfigurationError, shown
-from mirage.sim.cluster import Cluster
+from mirage.sim.cluster import UNDECLARED, Cluster
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.slurm_conf.toml_values import hints_of, key_of, read_table, toml, toml_key, written
 from mirage.text_file import read_toml_file
@@ -112,6 +112,8 @@ def _sections(file: ClusterFile) -> Iterator[str]:
     yield from _table("[cluster]", _filled(cluster, _scalars()))
     for name in _rows_of():
         rows = getattr(cluster, name)
+        if rows == (UNDECLARED,):
+            continue
         section = name.removesuffix("s")
         for place, row in enumerate(rows):
             yield from _heading(section, sources) if place == 0 else [""]
