@@ -135,9 +135,23 @@ def test_a_link_that_decides_itself_is_the_last_one_and_is_not_signalled(make, t
     assert world.links(chain)[0].signalled_s != MISSING
     while world.store.chain("train").state is not ChainState.DONE:
         world.live(600)
+    assert world.store.chain("train").why == now.why
     _, second, *others = world.links(chain)
     assert (second.outcome, second.signalled_s) == (JobState.TIMEOUT, MISSING), "Slurm or its successor signals it"
     assert all(link.never_ran for link in others)
+
+
+def test_a_link_that_decides_itself_does_not_end_its_chain_by_its_exit(make, tmp_path: Path) -> None:
+    world = make()
+    chain = world.add(agentless=True, folder=str(tmp_path), until_done=True)
+    first = running(world, chain)
+    (tmp_path / "agentless" / "train").mkdir(parents=True)
+    (tmp_path / "agentless" / "train" / "link.1").write_text(f"job={first.job} next= freed=0\n")
+    world.store.change_link(
+        chain.id, 1, state=LinkState.ENDED, outcome=JobState.COMPLETED, ended_s=int(world.slurm.clock())
+    )
+    world.live(600)
+    assert world.store.chain("train").why.startswith("link 1 continues it without an agent; log: ")
 
 
 def test_a_job_that_slurm_holds_for_its_own_failure_is_released(make) -> None:

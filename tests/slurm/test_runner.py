@@ -174,3 +174,17 @@ def test_a_configuration_without_a_cluster_is_no_answer(tmp_path: Path) -> None:
         client.configuration()
     program.write_text("#!/bin/sh\necho 'ClusterName = tundra'\n")
     assert client.configuration() == {"clustername": "tundra"}
+
+
+def test_a_working_directory_that_is_gone_is_no_job_in_another_one(tmp_path: Path) -> None:
+    (tmp_path / "sbatch").write_text('#!/bin/sh\necho "$@" > words\necho 7\n')
+    (tmp_path / "sbatch").chmod(0o700)
+    slurm = SlurmClient(SystemRunner({"PATH": f"{tmp_path}:{os.environ['PATH']}"}))
+    job = Submission(f"{tmp_path}/job.sh", {"chdir": "work"}, environment={"A": "1"}, directory=str(tmp_path))
+    with pytest.raises(
+        SlurmRefused, match=f"cannot run sbatch in {tmp_path}/work: No such file or directory; make the"
+    ):
+        slurm.submit(job)
+    (tmp_path / "work").mkdir()
+    assert slurm.submit(job) == 7
+    assert f"--chdir={tmp_path}/work" in (tmp_path / "work" / "words").read_text()

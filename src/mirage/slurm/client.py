@@ -375,10 +375,19 @@ class SlurmClient:
         return (given.get("partition") or "").split(",")
 
     def _sbatch(self, submission: Submission, *words: str) -> Completed:
+        options, directory = submission.options, submission.directory
+        if (
+            (wanted := options.get("chdir"))
+            and isinstance(self.runner, SystemRunner)
+            and Path(submission.script).is_absolute()
+        ):
+            # sbatch accepts a folder that is not there, and the job runs in /tmp
+            directory = os.path.abspath(Path(directory) / wanted)
+            options = {**options, "chdir": directory}
         return self.runner.run(
-            ["sbatch", *words, *to_argv(submission.options), submission.script, *submission.arguments],
+            ["sbatch", *words, *to_argv(options), submission.script, *submission.arguments],
             environment=submission.environment or os.environ,
-            directory=submission.directory or None,
+            directory=directory or None,
             limits=submission.limits,
         )
 

@@ -15,7 +15,7 @@ from mirage.agent.agent import Agent
 from mirage.agent.chain.tag import parse_tag
 from mirage.agent.cycle.submit import Submissions
 from mirage.agent.hosting.one_pass import MOST_QUERIES, STARTED_S, OnePass, PassReport, pass_settings
-from mirage.agent.hosting.pass_memory import DEFAULT_EVERY_S, PassMemory, interval_s, too_rare
+from mirage.agent.hosting.pass_memory import DEFAULT_EVERY_S, PassMemory, interval_s, outage_of_passes, too_rare
 from mirage.agent.model import Chain, ChainSpec, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import SqlStore, open_store
@@ -46,6 +46,7 @@ class Cron:
         sim.advance(int(table.submit_s[0]) + HOUR_S)
         self.store, self.slurm, self.file = store, FaultySlurm(sim), folder / "agent.pass"
         (folder / "job.sh").write_text("#!/bin/sh\n")
+        self.state_file = folder / "agent.state"
         self.script, self.polls = str(folder / "job.sh"), list[float]()
         observe = self.slurm.observe
 
@@ -58,7 +59,7 @@ class Cron:
     def agent(self, holder: str, settings: AgentSettings) -> Agent:
         return Agent(
             self.store, self.slurm, TrueShell(), clock=self.slurm.clock, monotonic=self.slurm.clock, holder=holder,
-            settings=settings, submissions=Submissions(),
+            settings=settings, submissions=Submissions(), state_file=self.state_file,
         )  # fmt: skip
 
     def add(self, **spec: object) -> Chain:
@@ -314,6 +315,26 @@ def test_the_time_in_which_another_agent_worked_is_no_interval(cron: Cron) -> No
     cron.store.record_poll(cron.now_s + 7)
     assert memory.as_of(cron.store.identity()).begun_s == ()
     assert replace(memory, store="").as_of(cron.store.identity()).begun_s == memory.begun_s
+
+
+def test_commands_show_the_outage_that_the_last_pass_met(cron: Cron) -> None:
+    def outage(now_s: int | None = None) -> str:
+        polled_s, at_s = cron.store.identity().polled_s, cron.now_s if now_s is None else now_s
+        found = outage_of_passes(cron.file, cron.state_file, polled_s, at_s)
+        return "" if found is None else f"{found.source} since {found.since_s}"
+
+    cron.add()
+    assert outage() == ""
+    cron.live(2 * EVERY_S)
+    polled_s = cron.store.identity().polled_s
+    assert outage() == ""
+    cron.slurm.unreachable = True
+    cron.live(EVERY_S)
+    assert outage() == f"slurm since {polled_s}"
+    assert outage(cron.now_s + 9 * EVERY_S) == "", "passes no longer come"
+    cron.slurm.unreachable = False
+    cron.live(EVERY_S)
+    assert outage() == ""
 
 
 @pytest.mark.parametrize(("every_s", "limits_s", "rare"), [(301, [900, 600], True), (300, [600, MISSING], False)])

@@ -219,15 +219,15 @@ def _finished(context: CycleContext, chain: Chain) -> tuple[ChainState, str, int
     interrupted.
     """
     links = context.links.get(chain.id, [])
+    if (alone := context.alone(chain)) is not None:
+        log = context.agentless_folder(chain) / "log"
+        return ChainState.ENDING, f"link {alone.number} continues it without an agent; log: {log}", context.now_s
     for link in links:
         if link.finished:
             ended_s = link.ended_s if link.state is LinkState.ENDED else context.now_s
             return ChainState.STOPPING, f"link {link.number} reported that the work is done", ended_s
     if (done := _done_by_exit(chain, links)) is not None:
         return ChainState.STOPPING, f"link {done.number} ended by itself with exit code 0", done.ended_s
-    if (alone := context.alone(chain)) is not None:
-        log = context.agentless_folder(chain) / "log"
-        return ChainState.ENDING, f"link {alone.number} continues it without an agent; log: {log}", context.now_s
     if _is_past_end(context, chain):
         return ChainState.ENDING, "its time is over", chain.spec.until_s
     if chain.spec.budget_node_h and links and not context.of(chain, *WAITING, LinkState.RUNNING):

@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any
 
 from mirage.agent.model import StoreIdentity
+from mirage.agent.monitoring.outage import AgentState, Outage
 from mirage.atomic_file import write_atomically
 from mirage.duration import HOUR_S, MINUTE_S, UNLIMITED_S, format_duration
 from mirage.job_state import MISSING
@@ -121,6 +122,24 @@ def recent_passes(path: Path, now_s: float) -> RecentPasses | None:
     if not begun_s or now_s - begun_s[-1] > 2 * every_s + MINUTE_S:
         return None
     return RecentPasses(begun_s[-1], every_s)
+
+
+def outage_of_passes(path: Path, state_file: Path, polled_s: int, now_s: float) -> Outage | None:
+    """The outage that the last pass has met; None where it met none.
+
+    It counts while passes manage the chains.
+
+    Args:
+        path: The file of the memory.
+        state_file: The agent's file with its outage.
+        polled_s: Time of the last poll of the queue; ``MISSING`` for none.
+    """
+    state = AgentState.read(state_file)
+    if recent_passes(path, now_s) is None or state is None or state.holder != PassMemory.read(path).holder:
+        return None
+    if state.outage is None or polled_s == MISSING:
+        return state.outage
+    return replace(state.outage, since_s=min(polled_s, state.outage.since_s))
 
 
 def interval_s(begun_s: tuple[int, ...], every_s: int | None = None) -> int:

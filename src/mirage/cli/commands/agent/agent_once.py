@@ -85,7 +85,8 @@ def once(
         report = OnePass(single, memory, home.pass_memory, stay_s).run(stopping.sleep, stopping.arrived)
         count = getattr(slurm.runner, "count", {})
         commands = sum(count.values())
-        rare = too_rare(every_s, (link.limit_s for link in store.links(open=True)))
+        alive = {chain.id for chain in store.chains(alive=True)}
+        rare = too_rare(every_s, (link.limit_s for link in store.links(open=True) if link.chain in alive))
     if as_json:
         click.echo(json.dumps({**asdict(report), "slurm_commands": commands}))
     else:

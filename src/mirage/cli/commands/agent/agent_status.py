@@ -24,7 +24,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
 
     from mirage.agent import service
     from mirage.agent.hosting.installed_passes import entry_trouble
-    from mirage.agent.hosting.pass_memory import recent_passes
+    from mirage.agent.hosting.pass_memory import outage_of_passes, recent_passes
     from mirage.agent.monitoring.outage import known_outage
     from mirage.agent.store.lease import is_suspended
 
@@ -32,6 +32,9 @@ def status(ctx: click.Context, as_json: bool) -> None:
     with cluster.store() as store:
         outage = known_outage(store, cluster.home().agent_state, now_s)
         found = service.last_agent(store) if outage is not None else service.running_agent(store, now_s)
+        if outage is None and found is None:
+            home = cluster.home()
+            outage = outage_of_passes(home.pass_memory, home.agent_state, store.identity().polled_s, now_s)
         alive = len(store.chains(alive=True))
         url = str(store.engine.url)
     passes, trouble = recent_passes(cluster.home().pass_memory, now_s), entry_trouble(cluster.home())
@@ -45,6 +48,8 @@ def status(ctx: click.Context, as_json: bool) -> None:
         click.echo(json.dumps({**values, **hosting}))
     elif found is None and passes is not None:
         click.echo(f"{passes.in_words()} manage {quantity(alive, 'chain')} of {url}")
+        if outage is not None:
+            click.echo(outage.in_words(now_s))
     elif found is None:
         waiting = f"{quantity(alive, 'chain')} of {url} {'waits' if alive == 1 else 'wait'}"
         click.echo(f"no agent runs; {waiting} for one: mirage agent start")

@@ -108,13 +108,15 @@ def _warn_of_another_cluster(store: SqlStore) -> None:
 
 def agent_facts(store: Store, now_s: int) -> dict[str, Any]:
     """Returns when an agent last polled the queue, whether one runs, and its outage."""
-    from mirage.agent.hosting.pass_memory import recent_passes
+    from mirage.agent.hosting.pass_memory import outage_of_passes, recent_passes
     from mirage.agent.monitoring.outage import known_outage
     from mirage.agent.service import running_agent
     from mirage.job_state import MISSING
 
-    polled_s = store.identity().polled_s
-    outage = known_outage(store, cluster.home().agent_state, now_s)
+    polled_s, home = store.identity().polled_s, cluster.home()
+    outage = known_outage(store, home.agent_state, now_s)
+    if outage is None and running_agent(store, now_s) is None:
+        outage = outage_of_passes(home.pass_memory, home.agent_state, polled_s, now_s)
     return {
         "as_of": polled_s if polled_s != MISSING else None,
         "agent": outage is not None
