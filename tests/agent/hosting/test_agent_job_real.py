@@ -17,13 +17,24 @@ import pytest
 
 from mirage.agent.hosting.agent_job import job_name
 from mirage.agent.model import ChainState, LinkState
-from mirage.job_state import JobState
+from mirage.job_state import MISSING, JobState
 from tests.support.forked_processes import run_mirage
 from tests.support.killed_chain import Chain
 from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
+
+ALWAYS = """tree: 1
+features:
+    remaining: duration
+answers: wait, submit
+
+if remaining < 24h:
+    submit
+else:
+    wait
+"""
 
 KILLS = int(os.environ.get("MIRAGE_SOAK_KILLS", "4"))
 
@@ -65,6 +76,11 @@ class Hosts(Chain):
         """The processes of the agents in jobs."""
         home = f"MIRAGE_HOME={self.folder}"
         return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _is_agent(pid, home)]
+
+    def log(self, word: str) -> list[float]:
+        """The times of the lines of the script with a word."""
+        rows = map(str.split, (self.folder / "service.log").read_text().splitlines())
+        return [float(row[2]) for row in rows if row[1] == word]
 
     def passes_until(self, started: int) -> None:
         def one() -> bool:
@@ -133,10 +149,29 @@ def test_a_chain_goes_through_all_ways_without_a_gap(cluster: Any, tmp_path: Pat
     started = chain.started()
     chain.wait_for(lambda: chain.agents() not in ([], first) and len(chain.agents()) == 1, 400, "its successor runs")
     chain.wait_for(lambda: chain.started() > started, 300, "agents in jobs have started another link")
+    (tmp_path / "always.tree").write_text(ALWAYS)
+    tree = f"shell-tree:tree={tmp_path}/always.tree"
+    alone = Path(json.loads(chain.mirage("chain", "edit", "ways", "--agentless", "--policy", tree, "--json"))["folder"])
+    for copy in (alone / "link.sh", *tmp_path.glob("chains/ways/*/link.sh")):  # a pass every two seconds
+        copy.write_text(copy.read_text().replace("every=300", "every=2"))
+    chain.wait_for(lambda: chain.store.chain("ways").state is ChainState.ENDING, 300, "a job that decides runs")
+    chain.wait_for(lambda: len(chain.log("up")) == len(chain.log("checkpoint")) + 1, 60, "the one before has left")
     chain.mirage("agent", "install", "--job", "--remove")
     chain.wait_for(lambda: not chain.agents(), 60, "the agent's jobs have ended")
-    chain.passes_until(chain.started() + 1)
-    links = chain.store.links(chain.id)
+    chain.wait_for(lambda: (alone / "link.3").exists(), 400, "two more jobs have run without an agent")
+    third = (alone / "link.3").read_text().split()[0].partition("=")[2]
+    chain.mirage("adopt", third, "--chain", "back", "--policy", "lead:0.03", "--no-agent")
+    begun = len(chain.log("up"))
+
+    def one() -> bool:
+        chain.mirage("agent", "once", "--stay", "1s")
+        return len(chain.log("up")) > begun
+
+    chain.wait_for(one, 400, "passes have started a link again")
+    up, left = chain.log("up"), chain.log("checkpoint")
+    assert all(after <= before for before, after in zip(left, up[1:], strict=False)), "never without a link"
+    chain.mirage("chain", "stop", "back")
+    links = [link for link in chain.store.links(chain.id) if link.started_s != MISSING]
     assert chain.violations() == []
     assert all(b.started_s <= a.ended_s for a, b in pairwise(links) if a.state is LinkState.ENDED), links
     assert json.loads((tmp_path / "agent.pass").read_text())["begun_s"]
