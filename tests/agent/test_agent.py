@@ -115,7 +115,9 @@ def running(world: World, chain: Chain) -> Link:
 
 def test_a_link_that_decides_itself_is_the_last_one_and_is_not_signalled(make, tmp_path: Path) -> None:
     world = make()
-    chain = world.add(agentless=True, folder=str(tmp_path), ready_by_job=True, until_s=int(world.slurm.clock()) + DAY_S)
+    chain = world.add(
+        agentless_after=1, folder=str(tmp_path), ready_by_job=True, until_s=int(world.slurm.clock()) + DAY_S
+    )
     world.store.change_link(chain.id, running(world, chain).number, ready_s=int(world.slurm.clock()))
     while running(world, chain).number == 1:
         world.live(60)
@@ -141,9 +143,30 @@ def test_a_link_that_decides_itself_is_the_last_one_and_is_not_signalled(make, t
     assert all(link.never_ran for link in others)
 
 
+def test_the_link_before_one_that_decides_itself_leaves_even_if_that_one_has_ended(make, tmp_path: Path) -> None:
+    world = make()
+    chain = world.add(agentless_after=1, folder=str(tmp_path), limit="20:00:00", policy="lead:19", ready_by_job=True)
+    world.store.change_link(chain.id, running(world, chain).number, ready_s=int(world.slurm.clock()))
+    folder = tmp_path / "agentless" / "train"
+    folder.mkdir(parents=True)
+    while running(world, chain).number == 1:
+        world.live(60)
+    first, second = world.links(chain)[:2]
+    ends_s = first.started_s + 20 * HOUR_S
+    assert (folder / "link.0").read_text() == f"job={first.job} next= freed=0 quick=-1 end={ends_s}\n"
+    (folder / "link.1").write_text(f"job={second.job} next= freed=0\n")
+    world.slurm.cancel(second.job)
+    world.live(1200)
+    first, second = world.links(chain)[:2]
+    assert second.state is LinkState.ENDED
+    assert first.signalled_s != MISSING
+    assert first.state is LinkState.ENDED, "its successor has a successor of its own, which no agent knows"
+    assert world.store.chain("train").state is ChainState.DONE
+
+
 def test_a_link_that_decides_itself_does_not_end_its_chain_by_its_exit(make, tmp_path: Path) -> None:
     world = make()
-    chain = world.add(agentless=True, folder=str(tmp_path), until_done=True)
+    chain = world.add(agentless_after=0, folder=str(tmp_path), until_done=True)
     first = running(world, chain)
     (tmp_path / "agentless" / "train").mkdir(parents=True)
     (tmp_path / "agentless" / "train" / "link.1").write_text(f"job={first.job} next= freed=0\n")

@@ -20,6 +20,7 @@ from mirage.agent.site_file import read_site_file
 from mirage.cli import root
 from mirage.control.pools_file import read_pools
 from mirage.schedule.gpu_cluster import read_gpu_cluster
+from mirage.sim.cluster import Limit
 from mirage.sim.slurm_conf.cluster_file import read_cluster_file
 from mirage.trace.formats.column_mapping import TARGETS
 from tests.support.documents import DOCUMENTS
@@ -129,6 +130,10 @@ def test_toml_can_be_read_and_its_entry_points_resolve(
     if block.place.startswith("docs/explanation/simulator.md"):
         (tmp_path / "cluster.toml").write_text(block.text, encoding="utf-8")
         assert read_cluster_file(tmp_path / "cluster.toml").cluster.reservations
+        return
+    if block.place.startswith("docs/reports/evaluation.md"):
+        (tmp_path / "limits.toml").write_text(block.text, encoding="utf-8")
+        assert read_cluster_file(tmp_path / "limits.toml").cluster.limits == (Limit("user", jobs=8),)
         return
     if block.place.startswith("docs/explanation/schedule.md"):
         (tmp_path / "gpus.toml").write_text(block.text, encoding="utf-8")

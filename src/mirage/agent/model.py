@@ -88,7 +88,8 @@ class ChainSpec:
         never_two: Whether a link may only start once Slurm reports the end of the previous one.
         folder: The agent's folder at the submission, to which the paths of both scripts are relative; empty where the
             scripts are not our copies.
-        agentless: Whether its next link continues the chain without an agent.
+        agentless_after: Number of the last link that needs the agent: the next one continues the chain without it;
+            ``MISSING`` where all need it.
         framework: The preset of its script (``--framework``); empty for none.
         notify: Targets of messages about the chain: URLs, mail addresses and shell commands.
         notify_gap_s: Time without a running link after which a message is due.
@@ -129,7 +130,7 @@ class ChainSpec:
     to_batch_shell: bool = False
     to_steps: bool = False
     first_signal: str = ""
-    agentless: bool = False
+    agentless_after: int = MISSING
     framework: str = ""
     notify: tuple[str, ...] = ()
     notify_gap_s: int = HOUR_S
@@ -137,6 +138,11 @@ class ChainSpec:
     no_progress_links: int = 2
     shortest_link_s: int = MISSING
     budget_node_h: float = 0.0
+
+    @property
+    def agentless(self) -> bool:
+        """Whether its next link continues the chain without an agent."""
+        return self.agentless_after != MISSING
 
     def signal_to(self, link: int) -> tuple[str, str]:
         """The signal of a link, empty for none, and its receivers.

@@ -232,26 +232,13 @@ def continue_without_agent(store: Store, home: Home, chain: Chain, request: Agen
     _write_folder(request)
     first = replace(request.first, script="")
     job = Request(first, request.code.encode(), LINK_SCRIPT, dict(first.options))
-    spec = checked_spec(replace(chain.spec, agentless=True), job, None, until_done=True)
+    last = max((link.number for link in store.links(chain.id) if link.attempted_s != MISSING), default=0)
+    spec = checked_spec(replace(chain.spec, agentless_after=last), job, None, until_done=True)
     try:
         edit_chain(store, home, chain, spec, job, new_script=True, now_s=now_s)
     except (ConfigurationError, StoreError):
         shutil.rmtree(request.spec.folder, ignore_errors=True)
         raise
-
-
-def note_previous(home: Home, chain: Chain, link: Link) -> None:
-    """Names the link before the first one without the agent, for its script.
-
-    Raises:
-        StoreError: The file cannot be written.
-    """
-    folder = home.agentless_folder(chain.name)
-    text = f"job={link.job} next= freed=0 quick=-1 end={link.limit_ends_s if link.limit_s < UNLIMITED_S else ''}\n"
-    try:
-        write_atomically(folder / "link.0", text.encode(), 0o600)
-    except OSError as error:
-        raise StoreError(f"cannot write {folder}: {error.strerror}") from error
 
 
 NOT_CONTINUED: Mapping[str, str] = {

@@ -170,11 +170,13 @@ def hand_over(
     first_signals = any(link.signalled_s == MISSING for link in running[:-1])
     turn_s = turn_in_s(context, chain, newest) if ready and first_signals else 0
     vacating = running if ending else running[:-1] if (ready and not turn_s) or over else []
+    alone = context.alone(chain)
+    if alone is not None and alone.state is LinkState.ENDED:  # its successor has taken over from it already
+        vacating = [link for link in running if link.number < alone.number]
     leaving = {link.number for link in vacating}
     moments = [newest.started_s + chain.spec.warmup_s] if newest.ready_s == MISSING else []
     moments += [capped_s] if capped_s != MISSING else []
     moments += [context.now_s + turn_s] if turn_s else []
-    alone = context.alone(chain)
     for link in running:
         if alone is not None and link.number == alone.number:  # its own successor signals it, or Slurm does
             continue

@@ -11,6 +11,7 @@ from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.observations import ON_HOLD
 from mirage.agent.cycle.retries import RECENT_EVENTS, WITHDRAWN, clock_of, count_end, marked_if_withdrawn
 from mirage.agent.model import WAITING, Chain, ChainState, EventRecord, Link, LinkState, next_link
+from mirage.atomic_file import write_atomically
 from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.job_state import MISSING, JobState
 
@@ -42,6 +43,8 @@ def steer(context: CycleContext, chain: Chain, newly_ended: list[Link], *, revis
         event = context.event(chain.id, 0, "ending", why)
         chain = context.change_chain(chain, event, state=state, why=why, stopped_s=min(stopped_s, context.now_s))
     if chain.state is ChainState.ACTIVE:
+        if chain.spec.agentless:
+            _name_previous(context, chain)
         for link in newly_ended:
             chain = count_end(context, chain, link)
     if chain.state is ChainState.ACTIVE:
@@ -59,6 +62,21 @@ def steer(context: CycleContext, chain: Chain, newly_ended: list[Link], *, revis
     if over and not context.of(chain, *WAITING, LinkState.RUNNING):
         chain = context.change_chain(chain, context.event(chain.id, 0, "done", chain.why), state=ChainState.DONE)
     return chain
+
+
+def _name_previous(context: CycleContext, chain: Chain) -> None:
+    """Name the running link for the script of the next one, which decides itself: as the link before it."""
+    running = [link for link in context.of(chain, LinkState.RUNNING) if link.number <= chain.spec.agentless_after]
+    file = context.agentless_folder(chain) / "link.0"
+    if not running:
+        return
+    ends_s = running[-1].limit_ends_s
+    text = f"job={running[-1].job} next= freed=0 quick=-1 end={ends_s if ends_s < UNLIMITED_S else ''}\n"
+    try:
+        if not file.exists() or file.read_text() != text:
+            write_atomically(file, text.encode(), 0o600)
+    except OSError as error:
+        context.trouble(chain, f"cannot write {file}: {error.strerror}")
 
 
 def _note_interruption(context: CycleContext, chain: Chain) -> None:

@@ -135,7 +135,7 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
         for remark in site.waiting_links_remark(words["waiting_links"]):
             click.echo(remark, err=True)
         spec = _fields(words, costs, chain, store, now_s)
-        spec = replace(spec, agentless=spec.agentless and edit.script is None)
+        spec = spec if edit.script is None else replace(spec, agentless_after=MISSING)
         job, spec = _with_preset(ctx, words, edit, job, spec)
         new_limit = edit.script is not None or "time" in (*edit.options, *edit.unset)
         spec = _checked(spec, edit, job, now_s, until_done=words["until_done"] or (spec.until_done and not new_limit))
@@ -210,7 +210,6 @@ def _continue_agentless(name: str, words: dict[str, Any], *, changes_job: bool) 
         check_cluster(store)
         continue_without_agent(store, home, chain, request, now_s)
         cancelled = cancel_jobs(store, chain, "replaced by hand", only_pending=True, unanswered=_STAYS).cancelled
-        _note_previous(store, chain)
     if words["as_json"]:
         click.echo(json.dumps({"chain": chain.name, "folder": request.spec.folder, "replaced": list(cancelled)}))
         return
@@ -224,16 +223,6 @@ def _continue_agentless(name: str, words: dict[str, Any], *, changes_job: bool) 
     )
     click.echo(f"log: {request.spec.folder}/log", err=True)
     click.echo(f"to end the chain after that: {shlex.join(['touch', f'{request.spec.folder}/stop'])}", err=True)
-
-
-def _note_previous(store: Store, chain: Chain) -> None:
-    """Names the running link for the jobs that decide themselves."""
-    from mirage.agent.chain.agentless_chain import note_previous
-    from mirage.agent.model import LinkState
-
-    running = [link for link in store.links(chain.id) if link.state is LinkState.RUNNING]
-    if running:
-        note_previous(cluster.home(), chain, running[-1])
 
 
 def _report_new_end(words: Mapping[str, Any], chain: Chain, spec: ChainSpec, links: Iterable[Link], now_s: int) -> None:
