@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ from mirage.agentless.shell_features import FEATURES
 from mirage.agentless.shell_tree import ANSWERS, default_tree
 from mirage.distill.tree import Leaf, Tree
 from mirage.errors import ConfigurationError
+from tests.support.waiting import until
 
 SQUEUE = """#!/bin/sh
 echo x >> polls
@@ -76,6 +78,36 @@ def test_a_next_link_in_a_hidden_partition_is_found(tmp_path: Path) -> None:
 def test_filters_of_the_user_do_not_hide_the_next_link(tmp_path: Path) -> None:
     squeue = SQUEUE.format(comment="agentless:train:key:2", hidden=":")
     assert submissions(tmp_path, squeue, SQUEUE_STATES="RUNNING") == 1
+
+
+def test_a_chain_that_was_stopped_releases_nothing_while_slurm_does_not_answer(tmp_path: Path) -> None:
+    squeue = """#!/bin/sh
+echo x >> polls
+[ $(wc -l < polls) = 1 ] || { touch stop; exit 1; }
+echo "7 RUNNING $(($(date +%s)+9000)) (null) 1 1:00 1 p N/A agentless:train:key:1"
+echo "8 PENDING N/A afterany:7(unfulfilled) 1 1:00 1 p N/A agentless:train:key:2"
+"""
+    spec = AgentlessSpec("train", "key", str(tmp_path), "job.sh", {}, until_done=False, every_s=0, least_s=0)
+    texts = {
+        "squeue": squeue, "scontrol": "#!/bin/sh\necho x >> releases\n", "scancel": "#!/bin/sh\nexit 1\n",
+        "sleep": "#!/bin/sh\nexec /bin/sleep 0.05\n", "job.sh": JOB.replace("-ge 5", "-ge 99"),
+        "link.sh": link_script(spec, Tree(FEATURES, ANSWERS, Leaf("submit"))),
+    }  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
+    link = subprocess.Popen(
+        ["sh", "link.sh", "1", "0"], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    until(
+        lambda: (tmp_path / "polls").exists() and len((tmp_path / "polls").read_text()) > 20,
+        30,
+        "it polls again and again",
+    )
+    os.killpg(link.pid, signal.SIGKILL)
+    link.wait()
+    assert not (tmp_path / "releases").exists()
 
 
 @pytest.mark.parametrize("comment", ["(null)", "account 17"])

@@ -51,8 +51,12 @@ poll() {
 # than that of the request of --test-only, which then does not count it among the jobs ahead.
 ensure() {
   [ -e "$d/link.$after" ] && next= && return 0
-  last && { withdraw; return 0; }
   poll || return 1
+  last && {
+    state=
+    [ "$next" ] && scancel -t PENDING $next && say "withdrew job $next" && next= && save
+    return 0
+  }
   [ "$next" ] || {
     out=$(request --parsable -d afterany:$me --nice=$nice --comment="$comment$tag" 2>&1) || {
       say "sbatch: $out"
@@ -62,9 +66,6 @@ ensure() {
     say "submitted job $next"
   }
   save
-}
-withdraw() {
-  poll && [ "$next" ] && scancel -t PENDING $next && say "withdrew job $next" && next= && save
 }
 # Slurm before 24.11 may crash at --test-only with preemption, before 25.11 with several partitions.
 may_test() {

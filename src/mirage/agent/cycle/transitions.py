@@ -65,7 +65,7 @@ def steer(context: CycleContext, chain: Chain, newly_ended: list[Link], *, revis
 
 
 def _name_previous(context: CycleContext, chain: Chain) -> None:
-    """Name the running link for the script of the next one, which decides itself: as the link before it."""
+    """Name the running link for the script of the next one, which decides itself."""
     running = [link for link in context.of(chain, LinkState.RUNNING) if link.number <= chain.spec.agentless_after]
     file = context.agentless_folder(chain) / "link.0"
     if not running:
