@@ -107,6 +107,7 @@ echo "8 PENDING N/A afterany:7(unfulfilled) 1 1:00 1 p N/A agentless:train:key:2
     )
     os.killpg(link.pid, signal.SIGKILL)
     link.wait()
+    (tmp_path / "polls").write_text("x\n" * 99)  # its script, in a session of its own, ends
     assert not (tmp_path / "releases").exists()
 
 
