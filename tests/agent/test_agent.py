@@ -164,6 +164,27 @@ def test_the_link_before_one_that_decides_itself_leaves_even_if_that_one_has_end
     assert world.store.chain("train").state is ChainState.DONE
 
 
+def test_an_edit_during_a_cycle_is_decided_by_at_once(make) -> None:
+    world = make()
+    chain = world.add(limit="20:00:00", policy="reactive")
+    running(world, chain)
+    change = world.store.change_chain
+
+    def edited(number: int, *events: object, **columns: object) -> bool:
+        """A command edits the chain after the policy has decided, and before its next decision is stored."""
+        if "next_decision_s" in columns:
+            world.store.change_chain = change
+            now = world.store.chain("train")
+            world.store.change_spec(now, replace(now.spec, policy="lead:19.95"))
+        return change(number, *events, **columns)
+
+    world.store.change_chain(chain.id, next_decision_s=0)
+    world.store.change_chain = edited
+    world.live(900)
+    assert world.store.change_chain is change, "it was edited"
+    assert LinkState.HELD not in [link.state for link in world.links(chain)], "the new policy has released the link"
+
+
 def test_a_link_that_decides_itself_does_not_end_its_chain_by_its_exit(make, tmp_path: Path) -> None:
     world = make()
     chain = world.add(agentless_after=0, folder=str(tmp_path), until_done=True)

@@ -58,9 +58,11 @@ class Notebook:
         return StoreIdentity(STORE)
 
     def change_chain(
-        self, chain: int, *events: EventRecord, from_state: ChainState | None = None, **columns: Any
-    ) -> bool:
-        if from_state not in (None, self.chains[chain].state):
+        self, chain: int, *events: EventRecord, from_state: ChainState | None = None, from_edits: int | None = None,
+        **columns: Any,
+    ) -> bool:  # fmt: skip
+        known = self.chains[chain]
+        if from_state not in (None, known.state) or from_edits not in (None, known.edits):
             return False
         self.chains[chain] = replace(self.chains[chain], **columns)
         self.reported += events

@@ -375,19 +375,14 @@ class SlurmClient:
         return (given.get("partition") or "").split(",")
 
     def _sbatch(self, submission: Submission, *words: str) -> Completed:
-        options, directory = submission.options, submission.directory
-        if (
-            (wanted := options.get("chdir"))
-            and isinstance(self.runner, SystemRunner)
-            and Path(submission.script).is_absolute()
-        ):
-            # sbatch accepts a folder that is not there, and the job runs in /tmp
-            directory = os.path.abspath(Path(directory) / wanted)
-            options = {**options, "chdir": directory}
+        if (wanted := submission.options.get("chdir")) and isinstance(self.runner, SystemRunner):
+            folder = Path(submission.directory) / wanted
+            if not folder.is_dir():  # sbatch accepts it, and the job would run in /tmp
+                raise SlurmRefused(f"sbatch was not run: there is no folder {folder} (--chdir); make the folder again")
         return self.runner.run(
-            ["sbatch", *words, *to_argv(options), submission.script, *submission.arguments],
+            ["sbatch", *words, *to_argv(submission.options), submission.script, *submission.arguments],
             environment=submission.environment or os.environ,
-            directory=directory or None,
+            directory=submission.directory or None,
             limits=submission.limits,
         )
 

@@ -62,10 +62,12 @@ class CycleContext:
         """Change a chain in the store, then here.
 
         Where a command has changed its state since it was read, no new state is set; the chain is as in the store.
+        Where one has edited it, its next decision stays due at once.
         """
         known = self.chains[chain.id]
         from_state = known.state if "state" in columns else None
-        if self.store.change_chain(chain.id, *events, from_state=from_state, **columns):
+        from_edits = known.edits if "next_decision_s" in columns else None
+        if self.store.change_chain(chain.id, *events, from_state=from_state, from_edits=from_edits, **columns):
             self._log(events)
             changed = replace(known, **columns)
         else:

@@ -56,11 +56,17 @@ class Store(Protocol):
         ...
 
     def change_chain(
-        self, chain: int, *events: EventRecord, from_state: ChainState | None = None, **columns: object
+        self,
+        chain: int,
+        *events: EventRecord,
+        from_state: ChainState | None = None,
+        from_edits: int | None = None,
+        **columns: object,
     ) -> bool:
         """Set columns of a chain and write events, in one transaction.
 
-        False, and nothing is written, where the chain is not in ``from_state`` any more.
+        False, and nothing is written, where the chain is not in ``from_state`` any more, or has another number of
+        edits than ``from_edits``.
         """
         ...
 

@@ -258,14 +258,20 @@ class SqlStore(LeasedDatabase):
         return found[name]
 
     def change_chain(
-        self, chain: int, *events: EventRecord, from_state: ChainState | None = None, **columns: object
+        self,
+        chain: int,
+        *events: EventRecord,
+        from_state: ChainState | None = None,
+        from_edits: int | None = None,
+        **columns: object,
     ) -> bool:
-        """Set columns of a chain and write events, unless it has left ``from_state``."""
+        """Set columns of a chain and write events, unless it has left ``from_state`` or was edited."""
         values, here = settable(chains, columns), chains.c.id == chain
         unchanged = here if from_state is None else here & (chains.c.state == from_state.value)
+        unchanged = unchanged if from_edits is None else unchanged & (chains.c.edits == from_edits)
         with self._writing() as connection:
             if values and not connection.execute(chains.update().where(unchanged).values(values)).rowcount:
-                if from_state is not None and connection.execute(sa.select(chains.c.id).where(here)).first():
+                if unchanged is not here and connection.execute(sa.select(chains.c.id).where(here)).first():
                     return False
                 raise StoreError(f"there is no chain with the number {chain} to change")
             _write_events(connection, events)

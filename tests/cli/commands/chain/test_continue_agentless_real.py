@@ -18,7 +18,7 @@ from tests.support.waiting import terminate
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
 SERVICE = """#!/bin/bash
-#SBATCH --time=3 --output=/dev/null
+#SBATCH --time=5 --output=/dev/null
 trap 'echo "left $SLURM_JOB_ID $(date +%s.%N)" >> run.log; exit 0' USR1
 echo "up $SLURM_JOB_ID $(date +%s.%N) $1" >> run.log
 while true; do sleep 600 & wait $!; done
@@ -72,22 +72,22 @@ def test_without_a_gap_to_jobs_that_decide_and_back(shell: Shell) -> None:
     made = json.loads(shell.mirage("chain", "edit", "serve", "--agentless", *tree, "--json"))
     folder = Path(made["folder"])
     assert len(made["replaced"]) == 1
-    shell.mirage("chain", "edit", "serve", "-t", "5", status=1)
+    shell.mirage("chain", "edit", "serve", "-t", "6", status=1)
     assert "continues without an agent from its next job on" in shell.stderr
     for copy in (folder / "link.sh", *folder.parents[1].glob("chains/serve/*/link.sh")):  # a pass every two seconds
         copy.write_text(copy.read_text().replace("every=300", "every=2"))
-    shell.mirage("chain", "edit", "serve", "--policy", "lead:0.045")
+    shell.mirage("chain", "edit", "serve", "--policy", "lead:0.08")
 
     shell.until(ups(shell, 2), 60, "a job that decides runs")
     shell.until(lambda: shell.rows()["serve"]["state"] == "ending", 60, "the agent leaves the chain to it")
     assert f"link 3 continues it without an agent; log: {folder}/log" in shell.rows()["serve"]["why"]
-    shell.until(lambda: len(events(shell, "left")) == 1, 60, "the agent's link has saved and left")
+    shell.until(lambda: len(events(shell, "left")) >= 1, 60, "the agent's link has saved and left")
     terminate(agent)
     shell.until(ups(shell, 3), 120, "its successor runs, and no agent")
-    shell.until(lambda: len(events(shell, "left")) == 2, 60, "it has saved and left")
+    shell.until(lambda: len(events(shell, "left")) >= 2, 60, "it has saved and left")
 
     third = events(shell, "up")[2][0]
-    words = ("--chain", "back", "--policy", "lead:0.045", "--no-agent", "--json")
+    words = ("--chain", "back", "--policy", "lead:0.08", "--no-agent", "--json")
     adopted = json.loads(shell.mirage("adopt", str(third), *words))
     assert adopted["signal"] == {
         "name": "USR2", "to": "shell", "why": "it passes the signal of its chain on to its script",
@@ -99,7 +99,7 @@ def test_without_a_gap_to_jobs_that_decide_and_back(shell: Shell) -> None:
     assert (folder / "stop").exists(), "as after an adoption that was killed"
     agent = shell.agent()
     shell.until(ups(shell, 4), 120, "the agent has started the next link")
-    shell.until(lambda: len(events(shell, "left")) == 3, 60, "the adopted one has saved and left")
+    shell.until(lambda: len(events(shell, "left")) >= 3, 60, "the adopted one has saved and left")
     queue = subprocess.run(
         ["squeue", "-h", "-o", "%k"], env=shell.environment, check=True, capture_output=True, text=True
     ).stdout
