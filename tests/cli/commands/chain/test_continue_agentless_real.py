@@ -101,7 +101,7 @@ def test_without_a_gap_to_jobs_that_decide_and_back(shell: Shell) -> None:
     shell.until(ups(shell, 4), 120, "the agent has started the next link")
     shell.until(lambda: len(events(shell, "left")) >= 3, 60, "the adopted one has saved and left")
     queue = subprocess.run(
-        ["squeue", "-h", "-o", "%k"], env=shell.environment, check=True, capture_output=True, text=True
+        ["squeue", "-h", "-t", "PD", "-o", "%k"], env=shell.environment, check=True, capture_output=True, text=True
     ).stdout
     assert "agentless:serve" not in queue, "its waiting successor was withdrawn"
     terminate(agent)
