@@ -171,7 +171,7 @@ def test_an_edit_during_a_cycle_is_decided_by_at_once(make) -> None:
     change = world.store.change_chain
 
     def edited(number: int, *events: object, **columns: object) -> bool:
-        """A command edits the chain after the policy has decided, and before its next decision is stored."""
+        """A command edits the chain between a decision and the time of the next one."""
         if "next_decision_s" in columns:
             world.store.change_chain = change
             now = world.store.chain("train")

@@ -182,6 +182,22 @@ def agentless_folder(folder: Path, chain: str) -> Path:
     return folder / "agentless" / chain
 
 
+def stop_agentless(folder: Path) -> None:
+    """Let no job of a chain without an agent submit another one.
+
+    A waiting one is cancelled at the next pass.
+
+    Raises:
+        StoreError: The file cannot be made.
+    """
+    try:
+        (folder / "stop").touch()
+    except OSError as error:
+        raise StoreError(
+            f"cannot write {folder}/stop: {error.strerror}; make this file, or the job submits another one, too"
+        ) from error
+
+
 def folder_of(environment: Mapping[str, str]) -> Path:
     """The folder from the environment, which may not exist.
 

@@ -15,7 +15,6 @@ from mirage.agent.chain.adopt import (
     adopt_job,
     adopted_spec,
     chosen_delivery,
-    leave_to_agent,
     read_delivery,
 )
 from mirage.agent.chain.job_to_adopt import JobToAdopt, check_job, check_tag, describe_job
@@ -24,7 +23,7 @@ from mirage.agent.chain.request import Caller, Request
 from mirage.agent.chain.submission import link_submission
 from mirage.agent.chain.tag import parse_tag
 from mirage.agent.model import Chain, ChainSpec, LinkState
-from mirage.agent.paths import Home
+from mirage.agent.paths import Home, stop_agentless
 from mirage.agent.store.engine import make_engine
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.agentless.link_script import AgentlessSpec, link_script
@@ -217,18 +216,17 @@ def test_a_link_of_a_chain_without_an_agent_is_described_by_the_rules_of_that_ch
         described(sources, tmp_path, command=command)
     (tmp_path / "job.sh").write_bytes(SCRIPT)
     found = described(sources, tmp_path, command=command)
-    assert found.alone == replace(rules, links=7), "this one, and six after it"
+    assert found.rules == replace(rules, links=7), "this one, and six after it"
     assert found.request.script == SCRIPT
     assert found.request.submission.arguments == ("a b", "c")
     assert found.request.given == {name: value for name, value in options.items() if name != "signal"}
     assert not any("an argument with a space" in warning for warning in found.warnings)
     with pytest.raises(ConfigurationError, match="waits in the chain without an agent serve: adopt the running job"):
         described(sources, tmp_path, queued=replace(RUNS, state=JobState.PENDING))
-    leave_to_agent(None)
-    leave_to_agent(found.alone)
+    stop_agentless(tmp_path)
     assert (tmp_path / "stop").exists()
     with pytest.raises(StoreError, match="make this file, or the job submits another one, too"):
-        leave_to_agent(replace(rules, folder=str(tmp_path / "gone")))
+        stop_agentless(tmp_path / "gone")
 
 
 def test_what_no_source_shows_is_named(tmp_path: Path) -> None:

@@ -17,24 +17,15 @@ import pytest
 
 from mirage.agent.hosting.agent_job import job_name
 from mirage.agent.model import ChainState, LinkState
+from mirage.duration import DAY_S
 from mirage.job_state import MISSING, JobState
+from tests.support.agentless_chain import SOON
 from tests.support.forked_processes import run_mirage
 from tests.support.killed_chain import Chain
 from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
-
-ALWAYS = """tree: 1
-features:
-    remaining: duration
-answers: wait, submit
-
-if remaining < 24h:
-    submit
-else:
-    wait
-"""
 
 KILLS = int(os.environ.get("MIRAGE_SOAK_KILLS", "4"))
 
@@ -149,7 +140,7 @@ def test_a_chain_goes_through_all_ways_without_a_gap(cluster: Any, tmp_path: Pat
     started = chain.started()
     chain.wait_for(lambda: chain.agents() not in ([], first) and len(chain.agents()) == 1, 400, "its successor runs")
     chain.wait_for(lambda: chain.started() > started, 300, "agents in jobs have started another link")
-    (tmp_path / "always.tree").write_text(ALWAYS)
+    (tmp_path / "always.tree").write_text(SOON.format(lead=DAY_S))
     tree = f"shell-tree:tree={tmp_path}/always.tree"
     alone = Path(json.loads(chain.mirage("chain", "edit", "ways", "--agentless", "--policy", tree, "--json"))["folder"])
     for copy in (alone / "link.sh", *tmp_path.glob("chains/ways/*/link.sh")):  # a pass every two seconds

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from mirage.agent.chain.create import check_folder, store_new_chain, with_scripts
 from mirage.agent.chain.job_to_adopt import JobToAdopt
@@ -18,8 +18,7 @@ from mirage.agent.model import ALL, SHELL, STEPS, Chain, ChainSpec, EventRecord,
 from mirage.agent.paths import Home
 from mirage.agent.store.identity import OF_CHAIN, random_letters
 from mirage.agent.store.protocol import Store
-from mirage.agentless.link_script import AgentlessSpec
-from mirage.errors import ConfigurationError, RequestNotSent, SlurmRefused, StoreError
+from mirage.errors import ConfigurationError, RequestNotSent, SlurmRefused
 from mirage.job_state import MISSING
 from mirage.presets.detect import ScriptShape
 from mirage.slurm.backend import Backend
@@ -160,27 +159,6 @@ def adopt_job(
         _restore_tag(store, slurm, present.id, job.queued.comment)
         home.forget(name)
         raise
-
-
-def leave_to_agent(alone: AgentlessSpec | None) -> None:
-    """Make an adopted link of a chain without an agent submit no further one.
-
-    At its next pass, it also cancels the one that waits.
-
-    Args:
-        alone: The rules of that chain; None for any other job.
-
-    Raises:
-        StoreError: The file cannot be made.
-    """
-    if alone is None:
-        return
-    try:
-        (Path(alone.folder) / "stop").touch()
-    except OSError as error:
-        raise StoreError(
-            f"cannot write {alone.folder}/stop: {error.strerror}; make this file, or the job submits another one, too"
-        ) from error
 
 
 def _restore_tag(store: Store, slurm: Backend, job: int, comment: str) -> None:

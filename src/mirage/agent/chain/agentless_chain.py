@@ -220,7 +220,7 @@ def request_to_continue(
 
 
 def continue_without_agent(store: Store, home: Home, chain: Chain, request: AgentlessRequest, now_s: int) -> None:
-    """Makes the next link of a chain one that decides itself.
+    """Makes the next link of a chain one that needs no agent.
 
     The agent submits and releases it as any other, and ends the link before it once it is ready. It plans no link
     after that.

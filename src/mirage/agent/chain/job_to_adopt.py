@@ -54,7 +54,7 @@ class JobToAdopt:
         findings: What was found, and from which source.
         unknown: What no source shows.
         warnings: What will differ for later links.
-        alone: The rules of its chain from this job on, if it is a link of a chain without an agent.
+        rules: The rules of its chain from this job on, if it is a link of a chain without an agent.
     """
 
     queued: QueuedJob
@@ -63,7 +63,7 @@ class JobToAdopt:
     findings: tuple[JobFinding, ...]
     unknown: tuple[str, ...]
     warnings: tuple[str, ...]
-    alone: AgentlessSpec | None = None
+    rules: AgentlessSpec | None = None
 
 
 def check_job(job: JobDetails, queued: QueuedJob | None, user: str, now_s: int, poll_s: int) -> QueuedJob:
@@ -162,23 +162,23 @@ def describe_job(
             unknown.append(f"the processes of the job, and the signals that they handle: {error}")
     shell = batch_process(processes)
     script, script_source = _script(reader, number, stored)
-    alone = rules_of(script)
-    if alone is not None:
-        script, script_source = _script_of(alone, queued), f"the folder of its chain, {alone.folder}"
+    rules = rules_of(script)
+    if rules is not None:
+        script, script_source = _script_of(rules, queued), f"the folder of its chain, {rules.folder}"
     raw, environment, origin = _environment(number, shell, stored, caller, source)
     if origin.startswith("this shell"):
         warnings.append(
             f"no source shows the environment of job {number}: later links get that of this shell; run this in the "
             "shell that has submitted the job"
         )
-    if alone is None:
+    if rules is None:
         chosen, line = _options(job, script, raw, environment, stored)
         path, arguments, exact = _command(job, shell)
     else:
-        chosen, line = {name: value for name, value in alone.options.items() if name != "signal"}, True
-        path, arguments, exact = alone.script, tuple(alone.arguments), True
+        chosen, line = {name: value for name, value in rules.options.items() if name != "signal"}, True
+        path, arguments, exact = rules.script, tuple(rules.arguments), True
         place = re.search(r"/link\.sh (\d+) \d+", job.command)
-        alone = replace(alone, links=max(alone.links - int(place[1]) + 1, 1) if alone.links and place else alone.links)
+        rules = replace(rules, links=max(rules.links - int(place[1]) + 1, 1) if rules.links and place else rules.links)
     if arguments and not exact:
         warnings.append("Slurm shows the arguments joined by spaces: an argument with a space was split")
     limits = {n.removeprefix(_LIMIT): int(v) for n, v in raw.items() if n.startswith(_LIMIT) and v.isdecimal()}
@@ -205,7 +205,7 @@ def describe_job(
             f"submitit names its state by the number of the job: later links get a link to {number}_submitted.pkl, and "
             f"write their result as NUMBER_0_result.pkl, where the job object of {number} does not search"
         )
-    return JobToAdopt(queued, request, processes, tuple(findings), tuple(unknown), (*request.remarks, *warnings), alone)
+    return JobToAdopt(queued, request, processes, tuple(findings), tuple(unknown), (*request.remarks, *warnings), rules)
 
 
 def rules_of(script: bytes) -> AgentlessSpec | None:
@@ -218,7 +218,7 @@ def rules_of(script: bytes) -> AgentlessSpec | None:
     return read_link_script(script.decode(errors="surrogateescape")) if own else None
 
 
-def _script_of(alone: AgentlessSpec, queued: QueuedJob) -> bytes:
+def _script_of(rules: AgentlessSpec, queued: QueuedJob) -> bytes:
     """The user's script of a chain without an agent, the running link of which is adopted.
 
     Raises:
@@ -226,13 +226,13 @@ def _script_of(alone: AgentlessSpec, queued: QueuedJob) -> bytes:
     """
     if queued.state is not JobState.RUNNING:
         raise ConfigurationError(
-            f"job {queued.id} waits in the chain without an agent {alone.chain}: adopt the running job of that chain"
+            f"job {queued.id} waits in the chain without an agent {rules.chain}: adopt the running job of that chain"
         )
     try:
-        return (Path(alone.folder) / alone.script).read_bytes()
+        return (Path(rules.folder) / rules.script).read_bytes()
     except OSError as error:
         raise ConfigurationError(
-            f"cannot read the script of job {queued.id}, {alone.folder}/{alone.script}: {error.strerror}"
+            f"cannot read the script of job {queued.id}, {rules.folder}/{rules.script}: {error.strerror}"
         ) from error
 
 

@@ -103,7 +103,7 @@ class CycleContext:
         after = running[-1].number if running else 0
         return [link for link in self.of(chain, *WAITING) if link.number > after]
 
-    def alone(self, chain: Chain) -> Link | None:
+    def agentless_link(self, chain: Chain) -> Link | None:
         """The link by which a chain continues without its agent; None while there is none.
 
         Its script has written the number of its job into the folder of the chain without an agent.

@@ -170,15 +170,15 @@ def hand_over(
     first_signals = any(link.signalled_s == MISSING for link in running[:-1])
     turn_s = turn_in_s(context, chain, newest) if ready and first_signals else 0
     vacating = running if ending else running[:-1] if (ready and not turn_s) or over else []
-    alone = context.alone(chain)
-    if alone is not None and alone.state is LinkState.ENDED:  # its successor has taken over from it already
-        vacating = [link for link in running if link.number < alone.number]
+    agentless = context.agentless_link(chain)
+    if agentless is not None and agentless.state is LinkState.ENDED:  # its successor has taken over from it already
+        vacating = [link for link in running if link.number < agentless.number]
     leaving = {link.number for link in vacating}
     moments = [newest.started_s + chain.spec.warmup_s] if newest.ready_s == MISSING else []
     moments += [capped_s] if capped_s != MISSING else []
     moments += [context.now_s + turn_s] if turn_s else []
     for link in running:
-        if alone is not None and link.number == alone.number:  # its own successor signals it, or Slurm does
+        if agentless is not None and link.number == agentless.number:  # its own successor signals it, or Slurm does
             continue
         link = next(known for known in context.links[chain.id] if known.number == link.number)
         job = context.job_of(chain, link)
@@ -261,7 +261,7 @@ def _with_readiness(context: CycleContext, chain: Chain, link: Link, probes: Rea
         ready_s = context.now_s if probes.is_ready(context, chain, link) else MISSING
     elif not spec.ready_by_job and context.now_s >= link.started_s + spec.warmup_s:
         ready_s = link.started_s + spec.warmup_s
-    elif (alone := context.alone(chain)) is not None and alone.number == link.number:
+    elif (agentless := context.agentless_link(chain)) is not None and agentless.number == link.number:
         ready_s = context.now_s if (context.agentless_folder(chain) / "ready.1").exists() else MISSING
     if ready_s == MISSING:
         return link

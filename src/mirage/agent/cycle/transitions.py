@@ -65,7 +65,7 @@ def steer(context: CycleContext, chain: Chain, newly_ended: list[Link], *, revis
 
 
 def _name_previous(context: CycleContext, chain: Chain) -> None:
-    """Name the running link for the script of the next one, which decides itself."""
+    """Name the running link for the next one, in the form in which ``link.sh`` reads it."""
     running = [link for link in context.of(chain, LinkState.RUNNING) if link.number <= chain.spec.agentless_after]
     file = context.agentless_folder(chain) / "link.0"
     if not running:
@@ -237,9 +237,9 @@ def _finished(context: CycleContext, chain: Chain) -> tuple[ChainState, str, int
     interrupted.
     """
     links = context.links.get(chain.id, [])
-    if (alone := context.alone(chain)) is not None:
+    if (agentless := context.agentless_link(chain)) is not None:
         log = context.agentless_folder(chain) / "log"
-        return ChainState.ENDING, f"link {alone.number} continues it without an agent; log: {log}", context.now_s
+        return ChainState.ENDING, f"link {agentless.number} continues it without an agent; log: {log}", context.now_s
     for link in links:
         if link.finished:
             ended_s = link.ended_s if link.state is LinkState.ENDED else context.now_s

@@ -265,7 +265,7 @@ class SqlStore(LeasedDatabase):
         from_edits: int | None = None,
         **columns: object,
     ) -> bool:
-        """Set columns of a chain and write events, unless it has left ``from_state`` or was edited."""
+        """Set columns of a chain and write events, unless its state or its edits have changed."""
         values, here = settable(chains, columns), chains.c.id == chain
         unchanged = here if from_state is None else here & (chains.c.state == from_state.value)
         unchanged = unchanged if from_edits is None else unchanged & (chains.c.edits == from_edits)

@@ -112,7 +112,7 @@ def _sections(file: ClusterFile) -> Iterator[str]:
     yield from _table("[cluster]", _filled(cluster, _scalars()))
     for name in _rows_of():
         rows = getattr(cluster, name)
-        if rows == (UNDECLARED,):
+        if rows == (UNDECLARED,):  # a reader makes it again
             continue
         section = name.removesuffix("s")
         for place, row in enumerate(rows):

@@ -47,9 +47,8 @@ def read_queue(output: str, mark: str = "") -> tuple[tuple[QueuedJob, ...], Skip
         if cells == [""]:
             continue
         remark, line_end, number = cells[0].rpartition("\n")
-        if (
-            line_end and len(cells) == len(FIELDS) and whole_number(number) is not None
-        ):  # a wrapper of squeue prints lines of its own before the jobs
+        # a wrapper of squeue prints lines of its own before the jobs
+        if line_end and len(cells) == len(FIELDS) and whole_number(number) is not None:
             skipped, first = skipped + 1, first or remark
             cells[0] = number
         if len(cells) != len(FIELDS) or whole_number(cells[0]) is None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from mirage.duration import DAY_S
+from tests.support.agentless_chain import SOON
 from tests.support.started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 from tests.support.user_shell import Shell
 from tests.support.waiting import terminate
@@ -24,17 +26,6 @@ echo "up $SLURM_JOB_ID $(date +%s.%N) $1" >> run.log
 while true; do sleep 600 & wait $!; done
 """
 
-ALWAYS = """tree: 1
-features:
-    remaining: duration
-answers: wait, submit
-
-if remaining < 24h:
-    submit
-else:
-    wait
-"""
-
 
 @pytest.fixture(scope="module")
 def site(private_cluster: Callable[..., Any]) -> Any:
@@ -45,7 +36,7 @@ def site(private_cluster: Callable[..., Any]) -> Any:
 def shell(site: Any, tmp_path: Path) -> Shell:
     made = Shell(site, tmp_path)
     made.script("service.sh", SERVICE)
-    (tmp_path / "always.tree").write_text(ALWAYS)
+    (tmp_path / "always.tree").write_text(SOON.format(lead=DAY_S))
     return made
 
 

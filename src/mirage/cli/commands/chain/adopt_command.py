@@ -93,8 +93,9 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
     Exit status: 0 adopted, 1 refused and nothing was changed, 2 wrong usage, 75 unknown: the answer was lost; repeat
     the command.
     """
-    from mirage.agent.chain.adopt import adopt_job, adopted_spec, leave_to_agent
+    from mirage.agent.chain.adopt import adopt_job, adopted_spec
     from mirage.agent.model import Chain
+    from mirage.agent.paths import stop_agentless
     from mirage.presets.detect import shape_of
     from mirage.presets.wrapper import LONGEST_WAIT_S, is_shell_script, waiting_for_previous
 
@@ -144,7 +145,8 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
         try:
             store.bind(_cluster(slurm))
             adopt_job(store, slurm, cluster.home(), found, spec, name, now_s, left=left, no_requeue=no_requeue)
-            leave_to_agent(found.alone)
+            if found.rules is not None:
+                stop_agentless(Path(found.rules.folder))
         except RequestNotSent:
             click.echo("mirage: nothing was changed, and there is no chain: try again", err=True)
             raise
@@ -208,9 +210,9 @@ def _found(
     store: SqlStore, slurm: SlurmClient, number: int, options: Chosen, words: dict[str, Any], site: SiteFile, now_s: int
 ) -> tuple[JobToAdopt, Tag | None]:  # fmt: skip
     """Returns a job that passed all checks, and the tag that an interrupted adoption has left."""
-    from mirage.agent.chain.adopt import leave_to_agent
     from mirage.agent.chain.job_to_adopt import check_job, check_tag, describe_job, rules_of
     from mirage.agent.model import LinkState
+    from mirage.agent.paths import stop_agentless
     from mirage.agent.settings import AgentSettings
     from mirage.slurm.job_reader import JobReader
 
@@ -224,8 +226,8 @@ def _found(
     try:
         left = check_tag(queued, store.identity().identity, keys)
     except ConfigurationError:
-        if not words["dry_run"]:  # an adoption may have been killed before this
-            leave_to_agent(rules_of(reader.batch_script(number)))
+        if not words["dry_run"] and (rules := rules_of(reader.batch_script(number))) is not None:
+            stop_agentless(Path(rules.folder))  # an adoption may have been killed before this
         raise
     for chain in store.chains(alive=True):
         for link in store.links(chain.id, open=True):
@@ -238,21 +240,21 @@ def _found(
 
 def _words_of_chain(words: dict[str, Any], found: JobToAdopt) -> None:
     """Sets options that were not given to the rules of a chain without an agent."""
-    alone = found.alone
-    if alone is None:
+    rules = found.rules
+    if rules is None:
         return
     known: dict[str, Any] = {
-        "signal_previous": alone.signal or "none",
-        "grace": alone.grace_s,
-        "warmup": alone.warmup_s,
-        "ready_by_job": alone.ready_by_job,
+        "signal_previous": rules.signal or "none",
+        "grace": rules.grace_s,
+        "warmup": rules.warmup_s,
+        "ready_by_job": rules.ready_by_job,
     }
     has_end = words["until_done"] or any(words[name] is not None for name in ("lasting", "until", "links"))
     if not has_end:
-        known["until_done"] = alone.until_done
-        known["links"] = alone.links or None
-        if alone.until_s:
-            known["until"] = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(alone.until_s))
+        known["until_done"] = rules.until_done
+        known["links"] = rules.links or None
+        if rules.until_s:
+            known["until"] = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(rules.until_s))
     words |= {name: value for name, value in known.items() if not is_given(name)}
 
 
@@ -266,7 +268,7 @@ def _delivery(words: dict[str, Any], found: JobToAdopt, shape: ScriptShape) -> D
 
     if words["first_signal"] is not None:
         return read_delivery(words["first_signal"])
-    if found.alone is not None:
+    if found.rules is not None:
         return Delivery("USR2", SHELL, "it passes the signal of its chain on to its script")
     if words["signal_previous"] is not None:
         wanted = [signal_name(words["signal_previous"])]

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 UNANSWERED = "the waiting job stays; give --replace-waiting again when Slurm answers"
 
-_STAYS = "a job that waits is an ordinary one, and the one after it continues without an agent"
+STILL_MANAGED = "the waiting job stays and needs the agent; the job after it continues without an agent"
 
 _OF_CONTINUATION = ("agentless", "policy", "dry_run", "as_json")
 """Options that go together with ``mirage chain edit --agentless``."""
@@ -209,7 +209,7 @@ def _continue_agentless(name: str, words: dict[str, Any], *, changes_job: bool) 
             return
         check_cluster(store)
         continue_without_agent(store, home, chain, request, now_s)
-        cancelled = cancel_jobs(store, chain, "replaced by hand", only_pending=True, unanswered=_STAYS).cancelled
+        cancelled = cancel_jobs(store, chain, "replaced by hand", only_pending=True, unanswered=STILL_MANAGED).cancelled
     if words["as_json"]:
         click.echo(json.dumps({"chain": chain.name, "folder": request.spec.folder, "replaced": list(cancelled)}))
         return
@@ -238,7 +238,7 @@ def _check_takes_back(chain: Chain, edit: JobEdit) -> None:
     """Checks a change of the job of a chain that is to continue without an agent.
 
     Raises:
-        ConfigurationError: It does not take that back, or a job of the chain decides itself already.
+        ConfigurationError: It does not take that back, or a job without an agent runs already.
     """
     if not chain.spec.agentless:
         return
@@ -253,7 +253,7 @@ def _check_takes_back(chain: Chain, edit: JobEdit) -> None:
 
 
 def _forget_continuation(chain: Chain, spec: ChainSpec) -> None:
-    """Removes the files for jobs that decide themselves, if none does any more."""
+    """Removes the files for jobs without an agent, if the chain needs them no more."""
     if chain.spec.agentless and not spec.agentless:
         shutil.rmtree(cluster.home().agentless_folder(chain.name), ignore_errors=True)
 

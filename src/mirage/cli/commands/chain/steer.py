@@ -11,7 +11,7 @@ import click
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.list import find
 from mirage.cli.options import CONTEXT, examples
-from mirage.errors import ConfigurationError, SlurmError, SlurmUnreachable, StoreError
+from mirage.errors import ConfigurationError, SlurmError, SlurmUnreachable
 
 if TYPE_CHECKING:
     from mirage.agent.model import Chain
@@ -78,13 +78,17 @@ def stop(name: str, after_this_link: bool, wait: bool) -> None:
 
     The chain is done once the agent has observed the end of its jobs; --wait waits for that.
     """
+    from mirage.agent.paths import stop_agentless
+
     with cluster.store() as store:
         chain = find(store, name)
         check_cluster(store)
         if chain.spec.agentless:
-            log = _stop_jobs_that_decide(chain)
+            folder = cluster.home().agentless_folder(chain.name)
+            if folder.is_dir():
+                stop_agentless(folder)
             if chain.state.value == "done":
-                click.echo(f"chain {chain.name}: no job follows the running one; log: {log}", err=True)
+                click.echo(f"chain {chain.name}: no job follows the running one; log: {folder}/log", err=True)
                 return
         state = "ending" if after_this_link else "stopping"
         if after_this_link or chain.state.value != state:  # repeated, it only cancels what is left
@@ -98,21 +102,6 @@ def stop(name: str, after_this_link: bool, wait: bool) -> None:
             click.echo(f"chain {chain.name} is stopping: {_stopped(jobs)}", err=True)
         if wait:
             _wait_until_done(store, chain)
-
-
-def _stop_jobs_that_decide(chain: Chain) -> str:
-    """Ends a chain that continues without an agent; returns its log.
-
-    Raises:
-        StoreError: The file cannot be made.
-    """
-    folder = cluster.home().agentless_folder(chain.name)
-    try:
-        if folder.is_dir():
-            (folder / "stop").touch()
-    except OSError as error:
-        raise StoreError(f"cannot write {folder}/stop: {error.strerror}") from error
-    return f"{folder}/log"
 
 
 def _run_out(jobs: AfterCancel) -> str:
