@@ -99,14 +99,18 @@ def test_on_shared_nodes_each_node_has_to_fit(free: list[list[int]], gpus: int, 
     assert starts_at_once(observed, link) == starts
 
 
-def lead_by_user_waits_h(cost: Cost, user: int = 2, hours: tuple[int, ...] = (9, 1, 2)) -> float:
+def lead_by_user_waits_h(
+    cost: Cost, user: int = 2, hours: tuple[tuple[int, ...], ...] = ((9,), (1,), (2,)), elsewhere: int = 5
+) -> float:
     """The lead of ``user-waits`` in hours for a link of two nodes.
 
-    User 2 has waited these hours lately, and 3 h with the present link; 400 h and more long ago, with more nodes or
-    with longer limits. User 3 has waited 90 h and five times 500 h.
+    User 2 has waited these hours on the last days, and 3 h with the present link today; 400 h and more long ago, with
+    more nodes or with longer limits. User 3 has waited 90 h, and 500 h on each of the days elsewhere.
     """
-    past = [(2, 2, h) for h in hours] + [(3, 1, 500)] * 5
-    rows = [(u, n, 3600, NOW - HOUR_S * (h + 6), NOW - 6 * HOUR_S, NOW - 9) for u, n, h in past]
+    past = [(2, 2, ago, h) for ago, of_day in enumerate(hours, 1) for h in of_day]
+    past += [(3, 1, ago, 500) for ago in range(1, elsewhere + 1)]
+    started = [(u, n, NOW - 2 * HOUR_S - ago * DAY_S, h) for u, n, ago, h in past]
+    rows = [(u, n, 3600, start_s - h * HOUR_S, start_s, NOW - 9) for u, n, start_s, h in started]
     begun_s, submitted_s = NOW - 15 * DAY_S, NOW - 40 * DAY_S
     rows += [(2, 3, 3600, submitted_s, begun_s, NOW), (2, 1, 100_001, submitted_s, begun_s, NOW)]
     old = (2, 1, 3600, submitted_s, begun_s, NOW - RECENT_S)
@@ -130,16 +134,38 @@ def test_user_waits_leads_as_would_have_paid_in_the_users_own_waits() -> None:
     assert lead_by_user_waits_h(Cost(), user=5) == 0, "a user without jobs is reactive"
 
 
-@pytest.mark.parametrize(("hours", "lead_h"), [((3, 3), 0), ((3, 3, 3), 3), ((0, 0, 40), 0), ((0, 20, 40), 0)])
-def test_user_waits_needs_several_waits_that_agree(hours: tuple[int, ...], lead_h: int) -> None:
+@pytest.mark.parametrize(
+    ("hours", "lead_h"),
+    [
+        (((3,), (3,)), 0),
+        (((3,), (3,), (3,)), 3),
+        (((0,), (0,), (40,)), 0),
+        (((0,), (20,), (40,)), 0),
+        (((3, 3, 3, 3, 3), (3,)), 0),
+        (((20, 20, 20, 20, 20, 20), (0,), (0,)), 0),
+        (((0, 0, 0, 0, 0, 0), (3,), (3,), (3,), (3,)), 3),
+    ],
+)
+def test_user_waits_needs_several_days_that_agree(hours: tuple[tuple[int, ...], ...], lead_h: int) -> None:
     assert lead_by_user_waits_h(Cost(), hours=hours) == lead_h
+    assert lead_by_user_waits_h(Cost(), hours=tuple(2 * of_day for of_day in hours)) == lead_h, "many jobs of a day"
 
 
-@given(st.lists(st.integers(0, 10**6), min_size=2, max_size=30), st.sampled_from([Cost(), Cost(3, 1), Cost(1, 5)]))
-def test_a_paying_lead_has_cost_less_than_none_in_these_waits(waits: list[int], cost: Cost) -> None:
-    waits_s = np.array(waits)
-    lead_s = paying_lead_s(waits_s, cost)
-    assert lead_s == 0 or cost.of(waits_s - lead_s).sum() < cost.of(waits_s).sum()
+def test_a_free_lead_needs_several_days_as_well() -> None:
+    assert lead_by_user_waits_h(Cost(1, 0), user=3, elsewhere=3) == 500
+    assert lead_by_user_waits_h(Cost(1, 0), user=3, elsewhere=2) == 0
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 9)), max_size=30),
+    st.sampled_from([Cost(), Cost(3, 1), Cost(1, 5)]),
+)
+def test_a_paying_lead_has_cost_less_than_none_on_the_mean_day(waits: list[tuple[int, int]], cost: Cost) -> None:
+    waits_s, days = np.array([w for w, _ in waits], np.int64), np.array([d for _, d in waits], np.int64)
+    lead_s = paying_lead_s(waits_s, days, cost)
+    if lead_s:
+        saved = cost.of(waits_s.astype(float)) - cost.of(waits_s - lead_s)
+        assert np.mean([saved[days == day].mean() for day in np.unique(days)]) > 0
 
 
 @pytest.mark.parametrize("name", ["hold:-1", "hold:x", "hold:inf"])

@@ -27,9 +27,9 @@ RECENT_STARTS = 100
 RECENT_S = 14 * DAY_S
 """Jobs that ended before this time do not count for ``user-waits``; the agent reads no more of accounting."""
 
-FEWEST_WAITS, MARGIN = 4, 1.5
-"""Waits that ``user-waits`` needs, and standard errors by which a lead must have paid; chosen on Lonestar6 from
-December to January and on the first half of KTH-SP2 (docs/reports/evaluation.md)."""
+FEWEST_DAYS, MARGIN = 4, 1.5
+"""Days with waits that ``user-waits`` needs, and standard errors by which a lead must have paid; chosen on other
+months than those that docs/reports/evaluation.md reports."""
 
 SAIA_H, SML_H = 9 / 60, 3.0
 """Leads of two services that run on Slurm: ``saia`` submits its next job nine minutes ahead; the launcher of ``sml``
@@ -60,12 +60,17 @@ def chain_of(view: View) -> ChainView:
 
 def recent_waits_s(view: View, before_s: int, count: int) -> Ints:
     """Waits of the ``count`` jobs that started last, up to ``before_s``; in order of start."""
+    submit_s, start_s = _recent_starts_s(view, before_s, count)
+    return start_s - submit_s
+
+
+def _recent_starts_s(view: View, before_s: int, count: int) -> tuple[Ints, Ints]:
+    """When the ``count`` jobs that started last were submitted and started, in order of start."""
     start_s = np.concatenate([view.ended.start_s, view.running.start_s])
     submit_s = np.concatenate([view.ended.submit_s, view.running.submit_s])
     known = np.flatnonzero(start_s <= before_s)
     last = known[np.argsort(start_s[known], kind="stable")][-count:]
-    waits: Ints = (start_s - submit_s)[last]
-    return waits
+    return submit_s[last], start_s[last]
 
 
 def plan_without_choice(view: View, chain: ChainView) -> Plan | None:
@@ -270,8 +275,8 @@ class UserWaits(Lead):
 
     For clusters that hide the jobs of others; reactive until a lead is known to pay. Only waits of jobs that are no
     larger than a link count, as larger ones wait longer. The lead is the one of these waits that would have cost least,
-    compared with no lead: the mean of the differences and ``MARGIN`` of its standard errors, so that few waits, or
-    waits of all lengths, give none.
+    compared with no lead: the mean of the differences and ``MARGIN`` of its standard errors. Waits of one day count as
+    one, their mean: jobs that start together have waited in one queue, and many of them prove no more than one.
     """
 
     def __init__(self, *, cost: Cost) -> None:
@@ -282,8 +287,8 @@ class UserWaits(Lead):
         own = view.of_user(chain.user)
         ended = own.ended[(own.ended.end_s > view.now_s - RECENT_S) & _no_larger(own.ended, chain)]
         own = replace(own, ended=ended, running=own.running[_no_larger(own.running, chain)])
-        waits = recent_waits_s(own, view.now_s, RECENT_STARTS)
-        return paying_lead_s(waits, self.cost) if len(waits) >= FEWEST_WAITS else 0.0
+        submit_s, start_s = _recent_starts_s(own, view.now_s, RECENT_STARTS)
+        return paying_lead_s(start_s - submit_s, start_s // DAY_S, self.cost)
 
 
 def _no_larger(jobs: QueueJobs | Ended, chain: ChainView) -> NDArray[np.bool_]:
@@ -292,19 +297,25 @@ def _no_larger(jobs: QueueJobs | Ended, chain: ChainView) -> NDArray[np.bool_]:
     return found
 
 
-def paying_lead_s(waits_s: Ints, cost: Cost) -> float:
+def paying_lead_s(waits_s: Ints, days: Ints, cost: Cost) -> float:
     """The lead that would have saved most in some waits, less a margin; 0 if none saves more.
 
     Where overlap is free, it is the longest of them.
 
     Args:
-        waits_s: At least two.
+        waits_s: Of some jobs.
+        days: For each wait, the day of its end; on fewer than ``FEWEST_DAYS`` days, no lead is known to pay.
     """
+    _, day, count = np.unique(days, return_inverse=True, return_counts=True)
+    if len(count) < FEWEST_DAYS:
+        return 0.0
     leads_s = np.unique(waits_s)
     if not cost.overlap:
         return float(leads_s[-1])
     more = cost.of((waits_s - leads_s[:, np.newaxis]).astype(np.float64)) - cost.of(waits_s.astype(np.float64))
-    worth = more.mean(axis=1) + MARGIN * more.std(axis=1, ddof=1) / math.sqrt(len(waits_s))
+    of_day = np.arange(len(count)) == day[:, np.newaxis]
+    by_day = more @ of_day / count
+    worth = by_day.mean(axis=1) + MARGIN * by_day.std(axis=1, ddof=1) / math.sqrt(len(count))
     best = int(worth.argmin())
     return float(leads_s[best]) if worth[best] < 0 else 0.0
 
