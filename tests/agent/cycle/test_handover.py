@@ -93,17 +93,19 @@ def test_a_link_is_ready_after_its_warm_up(warmup_s: int, ready_s: int) -> None:
     assert world.slurm.calls == []
 
 
-@pytest.mark.parametrize(("started_s", "late"), [(NOW_S - 600, True), (NOW_S - 599, False)])
-def test_a_job_that_does_not_report_that_it_is_ready_becomes_a_problem(started_s: int, late: bool) -> None:
-    world = OneChain(running(1, started_s=started_s), ready_by_job=True)
+@pytest.mark.parametrize(
+    ("since_s", "limit_s", "late"), [(600, 6_000, True), (599, 6_000, False), (36, 360, True), (35, 360, False)]
+)
+def test_a_job_that_does_not_report_that_it_is_ready_becomes_a_problem(since_s: int, limit_s: int, late: bool) -> None:
+    world = OneChain(running(1, started_s=NOW_S - since_s, limit_s=limit_s), ready_by_job=True)
     handed_over(world)
     trouble = "job 101 runs and is not ready: it has not called `mirage link ready`"
     assert world.context.troubles == ({1: trouble} if late else {})
 
 
-@pytest.mark.parametrize(("started_s", "late"), [(NOW_S - 600, True), (NOW_S - 599, False)])
-def test_a_ready_command_that_does_not_succeed_becomes_a_problem(started_s: int, late: bool) -> None:
-    world = OneChain(running(1, started_s=started_s), ready_command="curl -f $MIRAGE_HOST:80")
+@pytest.mark.parametrize(("since_s", "late"), [(600, True), (599, False)])
+def test_a_ready_command_that_does_not_succeed_becomes_a_problem(since_s: int, late: bool) -> None:
+    world = OneChain(running(1, started_s=NOW_S - since_s, limit_s=6_000), ready_command="curl -f $MIRAGE_HOST:80")
     with probes(False) as (requesting, _):
         handed_over(world, requesting)
         answered(requesting)

@@ -41,7 +41,7 @@ JOBS_A_COMMAND = 100
 
 
 LATE_READY_S = 10 * MINUTE_S
-"""Time after the start of a link from which its failing ready command is a problem of the chain."""
+"""A link that is not ready becomes a problem of the chain after this time, or a tenth of its limit if that is less."""
 
 
 class Shell(Protocol):
@@ -162,7 +162,7 @@ def hand_over(
     over = capped_s != MISSING and newest.ready_s == MISSING and context.now_s >= capped_s
     if over:
         context.trouble(chain, context.settings.site.refusal("two links have overlapped as long as this site allows"))
-    elif newest.ready_s == MISSING and context.now_s >= newest.started_s + LATE_READY_S:
+    elif newest.ready_s == MISSING and context.now_s >= _late_ready_s(newest):
         by_job = "it has not called `mirage link ready`" if chain.spec.ready_by_job else ""
         if why := f"{chain.spec.ready_command} does not succeed" if chain.spec.ready_command else by_job:
             context.trouble(chain, f"job {newest.job} runs and is not ready: {why}")
@@ -247,6 +247,11 @@ def _is_signalled_late(chain: Chain, link: Link) -> bool:
         return False
     due_s = _ended_by_limit_s(link) - grace_s(chain, link) + LATE_S
     return link.signalled_s == MISSING or link.signalled_s > due_s
+
+
+def _late_ready_s(link: Link) -> int:
+    """When a running link becomes a problem of its chain, if it is not ready by then."""
+    return link.started_s + min(LATE_READY_S, (link.limit_ends_s - link.started_s) // 10)
 
 
 def _ended_by_limit_s(link: Link) -> int:

@@ -27,7 +27,7 @@ RECENT_STARTS = 100
 RECENT_S = 14 * DAY_S
 """Jobs that ended before this time do not count for ``user-waits``; the agent reads no more of accounting."""
 
-FEWEST_DAYS, MARGIN = 4, 1.5
+FEWEST_DAYS, MARGIN = 6, 1.5
 """Days with waits that ``user-waits`` needs, and standard errors by which a lead must have paid; chosen on other
 months than those that docs/reports/evaluation.md reports."""
 

@@ -384,7 +384,12 @@ def test_what_makes_sense_is_submitted(terminal: Terminal, words: str) -> None:
 @pytest.mark.parametrize("option", ["--ready-command", "--notify"])
 @pytest.mark.parametrize(
     ("command", "missing"),
-    [("cule -f http://$MIRAGE_HOST", "cule"), ("test -e up", ""), ("if true; then true; fi", ""), ("./later.sh", "")],
+    [
+        ("cule -f http://$MIRAGE_HOST", "cule"),
+        ("test -e up", ""),
+        ("if true; then true; fi", ""),
+        ("./later.sh", ""),
+    ],
 )
 def test_a_command_of_a_missing_program_is_a_warning(
     terminal: Terminal, option: str, command: str, missing: str
@@ -392,6 +397,15 @@ def test_a_command_of_a_missing_program_is_a_warning(
     terminal.type("submit", "--no-agent", option, command, "serve.sh")
     assert (f"warning: {option} {command}: there is no program {missing} here" in terminal.stderr) == bool(missing)
     assert ("there is no program" in terminal.stderr) == bool(missing)
+
+
+@pytest.mark.parametrize(("command", "missing"), [("/no/such/check --fast", "/no/such/check"), ("/bin/true 1", "")])
+def test_a_missing_program_with_a_path_is_a_warning(terminal: Terminal, command: str, missing: str) -> None:
+    ready = ("--ready-command", command)
+    submit = ("submit", "--no-agent", "--chain", "serve", *ready, "serve.sh")
+    for words in (submit, ("chain", "edit", "serve", "--links", "9", *ready)):
+        terminal.type(*words)
+        assert (f"--ready-command {command}: there is no program {missing} here" in terminal.stderr) == bool(missing)
 
 
 def test_a_short_link_has_a_short_grace(terminal: Terminal) -> None:

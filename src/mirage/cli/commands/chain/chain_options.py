@@ -292,14 +292,14 @@ def check_ready_command(words: Mapping[str, Any]) -> None:
 def _warn_of_missing_program(words: Mapping[str, Any], option: str, command: str) -> None:
     """Warns of a shell command with a program that is not on this host: a typing error.
 
-    Only a name is searched for. A path is left alone: it counts from the folder in which the command will run.
+    A name and an absolute path are checked. Another path counts from the folder in which the command will run.
     """
     from mirage.agent.cycle.readiness import SystemShell
 
     if words.get("quiet"):
         return
     program = command.split()[0]
-    if re.fullmatch(r"\w[\w.+-]*", program) and not SystemShell().succeeds(
+    if re.fullmatch(r"(/[\w.+-]+)+|\w[\w.+-]*", program) and not SystemShell().succeeds(
         f"command -v {program}", os.environ, "/", 10
     ):
         click.echo(
