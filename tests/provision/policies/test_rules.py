@@ -125,7 +125,7 @@ def lead_by_user_waits_h(
 
 
 def test_user_waits_leads_as_would_have_paid_in_the_users_own_waits() -> None:
-    """In waits of 9, 1, 2, 1, 3 and 3 h at 3 : 1, leads of 1, 2 and 3 h save 3, 4.7 ± 0.8 and 5.7 ± 1.6 h."""
+    """At 3 : 1, leads of 1, 2 and 3 h save 3, 4.7 ± 0.8 and 5.7 ± 1.6 h in the waits."""
     assert lead_by_user_waits_h(Cost(3, 1)) == 2
     assert lead_by_user_waits_h(Cost()) == 1
     assert lead_by_user_waits_h(Cost(1, 0)) == 9, "a lead that costs nothing"
