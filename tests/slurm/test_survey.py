@@ -265,6 +265,7 @@ def test_what_is_known_and_not_known_of_revisions(
 def test_accounts_that_show_only_one_s_own_jobs_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("USER", "ada")
     site = Site(accountingstoragetype="accounting_storage/slurmdbd")
+    assert found(site)["accounting"].value == "0 jobs of the last day"
     site.accounts = (AccountedJob(1, 0, user="ada"),)  # type: ignore[arg-type]
     assert found(site)["accounting"].value == "1 job of the last day, your own only"
     site.accounts = (*site.accounts, AccountedJob(2, 0, user="bob"))  # type: ignore[arg-type]

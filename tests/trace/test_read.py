@@ -119,6 +119,9 @@ def test_lines_that_end_in_a_carriage_return_alone(tmp_path, content):
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(TraceError, match=r"x:1: its lines end in a carriage return .*; convert it: tr '\\r' '\\n'"):
         read_trace(tmp_path / "x")
+    (tmp_path / "x").write_bytes(b"\x7fELF\0" + content)
+    with pytest.raises(TraceError, match=r"x:1: .* looks like none of the known formats"):
+        read_trace(tmp_path / "x")
 
 
 @pytest.mark.parametrize("content", [b"", b" \n\n", gzip.compress(b"", mtime=0)])

@@ -321,5 +321,6 @@ def _accounting(slurm: SlurmClient, options: Mapping[str, str], now_s: int) -> F
     except SlurmError as error:
         return Finding(WARN, "accounting", kind, f"sacct failed: {error}")
     users = {job.user for job in jobs} - {os.environ.get("USER", "")}
-    value = f"{quantity(len(jobs), 'job')} of the last day" + ("" if users else ", your own only")
-    return Finding(OK, "accounting", value, "" if users else "average and what-if learn from your own jobs only")
+    value, own = f"{quantity(len(jobs), 'job')} of the last day", bool(jobs) and not users
+    advice = "average and what-if learn from your own jobs only" if own else ""
+    return Finding(OK, "accounting", value + (", your own only" if own else ""), advice)

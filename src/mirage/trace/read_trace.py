@@ -284,7 +284,7 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
     if re.match(r"\s*(\{|\[\s*(\{|\]))", head):
         return "sacct-json"
     foreign = [name for name, begins in _beginnings() if data.startswith(begins)]
-    if not foreign and "\r" in head.rstrip() and "\n" not in head:
+    if not foreign and "\r" in head.rstrip() and not {"\n", "\0"} & set(head):
         raise UnknownFormat(
             f"{path}:1: its lines end in a carriage return without a line feed; convert it: tr '\\r' '\\n' < FILE"
         )
