@@ -99,6 +99,27 @@ def test_a_stop_file_requests_a_stop(tmp_path: Path) -> None:
     assert child.communicate("\n")[0] == "True\n"
 
 
+@pytest.mark.parametrize(
+    ("job", "file", "stops", "remains"),
+    [
+        ("77", ".mirage-stop-77", "True", "100.0"),
+        ("78", ".mirage-stop-77", "False", "inf"),
+        ("78", "stop", "True", "inf"),
+        ("", ".mirage-stop-77", "True", "100.0"),
+    ],
+)
+def test_a_job_that_a_wrapped_job_has_submitted_does_not_stop_with_it(
+    tmp_path: Path, job: str, file: str, stops: str, remains: str
+) -> None:
+    (tmp_path / file).touch()
+    inherited = {
+        "MIRAGE_WRAPPED": "77-x", "MIRAGE_STOP_FILE": str(tmp_path / file),
+        "MIRAGE_JOB_END_TIME": str(time.time() + 100), "SLURM_JOB_ID": job,
+    }  # fmt: skip
+    program = "from hooks import remaining_s, should_stop\nprint(should_stop(), round(remaining_s(), -1))"
+    assert run(program, tmp_path, **inherited).communicate()[0].split() == [stops, remains]
+
+
 def test_the_end_of_the_job_requests_a_stop_only_with_a_lead(tmp_path: Path) -> None:
     program = (
         "from hooks import remaining_s, should_stop\n"

@@ -79,7 +79,7 @@ def should_stop(lead_s: float | None = None) -> bool:
         now_s = _now_s()
         if now_s - _State.checked_s >= FILE_EVERY_S:
             _State.checked_s = now_s
-            if (path := os.environ.get(STOP_FILE)) and os.path.exists(path):
+            if (path := _stop_file()) and os.path.exists(path):
                 _State.received, _State.received_s = "file", now_s
         lead = _seconds(LEAD) if lead_s is None else lead_s
         if not _State.received and lead is not None and remaining_s() <= lead:
@@ -110,7 +110,7 @@ def remaining_s() -> float:
     The end is in ``SLURM_JOB_END_TIME`` (Slurm 23.02 and later) or in ``MIRAGE_JOB_END_TIME``, which the wrapper of a
     preset sets. No command of Slurm runs.
     """
-    for name in END_TIMES:
+    for name in END_TIMES[:1] if _is_inherited() else END_TIMES:
         if (end_s := _seconds(name)) is not None:
             return end_s - _now_s()
     return float("inf")
@@ -296,6 +296,18 @@ def _seconds(name: str) -> float | None:
         _State.complained += (name,)
         print(f"mirage.hooks: {name}={text} is ignored: it is no number of seconds", file=sys.stderr)
     return None
+
+
+def _is_inherited() -> bool:
+    """Whether the wrapper's variables are those of another job, which has submitted this one."""
+    job, mark = os.environ.get("SLURM_JOB_ID"), os.environ.get("MIRAGE_WRAPPED")
+    return bool(job and mark and not mark.startswith(f"{job}-"))
+
+
+def _stop_file() -> str:
+    """The path of the stop file; empty for none, and for that of another job's wrapper."""
+    path = os.environ.get(STOP_FILE, "")
+    return "" if _is_inherited() and os.path.basename(path).startswith(".mirage-stop-") else path
 
 
 def _rank() -> str:

@@ -333,6 +333,25 @@ def test_a_trainer_is_signalled_whatever_its_arguments_and_environment(tmp_path:
     assert sorted(out.split()) == ["1", "2", "3", "left", "left", "left"], err
 
 
+def test_a_job_that_this_one_has_submitted_gets_no_signal_of_its_wrapper(tmp_path: Path) -> None:
+    """It inherits the variables of the wrapper, and runs on the node."""
+    (tmp_path / "train.py").write_text(
+        "import os, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(print('left', sys.argv[1], flush=True)))\n"
+        "open(sys.argv[1], 'w').write(str(os.getpid()))\ntime.sleep(20)\n"
+    )
+    script = "#!/bin/bash\n(SLURM_JOB_ID=77 setsid python3 train.py other &)\npython3 train.py own\n"
+    job = in_a_job(tmp_path, "TERM", script)
+    until(lambda: all((tmp_path / name).exists() for name in ("own", "other")), 10, "both handle the signal")
+    job.send_signal(signal.SIGUSR2)
+    time.sleep(2)
+    other = int((tmp_path / "other").read_text())
+    assert Path(f"/proc/{other}").exists()
+    os.kill(other, signal.SIGKILL)
+    out, err = job.communicate(timeout=30)
+    assert out == "left own\n", err
+
+
 @pytest.mark.parametrize(
     ("given", "passed_on"),
     [

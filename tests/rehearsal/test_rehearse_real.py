@@ -22,9 +22,9 @@ pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
 AT_ONCE = 4
 
-GATE = "signal-reaches-no-process trap-in-foreground save-longer-than-grace not-resumed bare hooks"
+GATE = "signal-reaches-no-process,trap-in-foreground,save-longer-than-grace,not-resumed,bare,hooks,hooks alone"
 CHOSEN = os.environ.get("MIRAGE_TEST_PLANTED", GATE)
-PLANTED = [*TRAPS, *RIGHT] if CHOSEN == "all" else CHOSEN.split()
+PLANTED = [*TRAPS, *RIGHT] if CHOSEN == "all" else CHOSEN.split(",")
 """The scripts to rehearse: a few of each kind; all by ``MIRAGE_TEST_PLANTED=all``, on an idle machine."""
 
 
@@ -62,7 +62,9 @@ def rehearsed(cluster: Any, folder: Path, planted: Planted) -> dict[str, Any]:
         "job.sh": planted.script,
     }.items():
         (folder / name).write_text(text)
-    environment = environment_of(cluster, folder)
+    (folder / ".mirage-stop-77").touch()
+    of_a_link = {"MIRAGE_STOP_FILE": f"{folder}/.mirage-stop-77", "MIRAGE_JOB_END_TIME": "1", "MIRAGE_LEAD_S": "9"}
+    environment = environment_of(cluster, folder) | of_a_link  # as in a job that its wrapper has stopped
     if planted.further.get("shared"):
         other = "while sleep 0.5; do date +%N > state/part; for f in state/step-*.json; do touch $f; done; done"
         subprocess.run(

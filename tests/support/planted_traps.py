@@ -160,6 +160,7 @@ RIGHT = {
     "long save": Planted(passes_on("python3 train.py --save 4"), "B:USR1@12"),
     "one log": Planted(passes_on("python3 train.py"), output="-o train.log --open-mode=append"),
     "hooks": Planted("python3 hooked.py\n", "", words=("--framework", "python", "--grace", "10s")),
+    "hooks alone": Planted("exec python3 hooked.py\n"),
     "torchrun": Planted(f"{TORCHRUN} --stop-on USR2\n", "", words=("--framework", "python", "--grace", "10s")),
 }
 """Scripts without a trap."""

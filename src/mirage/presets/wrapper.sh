@@ -26,9 +26,10 @@ mirage_deliver() { # NUMBER NAME SECONDS EXECUTABLE: signal the processes of thi
         own=
         for dir in $(grep -lzFx "MIRAGE_WRAPPED=$MIRAGE_WRAPPED" /proc/[0-9]*/environ 2> /dev/null); do
             dir=${dir%/environ}
-            if [ -n "${SLURMD_NODENAME:-}" ] && grep -qz "^SLURMD_NODENAME=" "$dir/environ" 2> /dev/null; then
-                grep -qzFx "SLURMD_NODENAME=$SLURMD_NODENAME" "$dir/environ" 2> /dev/null || continue
-            fi
+            for key in SLURMD_NODENAME SLURM_JOB_ID; do # a job that this one has submitted inherits the mark
+                [ -n "${!key:-}" ] && grep -qz "^$key=" "$dir/environ" 2> /dev/null || continue
+                grep -qzFx "$key=${!key}" "$dir/environ" 2> /dev/null || continue 2
+            done
             own="$own ${dir#/proc/}"
         done
         # with their descendants: a container may have cleared the environment

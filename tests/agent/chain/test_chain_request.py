@@ -95,6 +95,16 @@ def test_a_variable_counts_over_the_script_and_under_the_command_line(tmp_path: 
     assert requested.submission.options == {"time": "5", "export": "B"}
 
 
+def test_a_chain_that_a_link_submits_inherits_nothing_that_mirage_has_set_for_the_link(tmp_path: Path) -> None:
+    of_it = "CHAIN LINK TAG PREVIOUS_JOB READY_AFTER GRACE READY WRAPPED JOB_END_TIME OBSERVED REHEARSAL"
+    variables = {f"MIRAGE_{name}": "1" for name in of_it.split()} | {"MIRAGE_STOP_FILE": "/x/.mirage-stop-77"}
+    own = {"MIRAGE_HOME": "/home", "MIRAGE_LEAD_S": "60", "MIRAGE_PROGRESS_FILE": "steps"}
+    requested = read(tmp_path, **variables, **own)
+    assert requested.submission.environment == own | {"SLURM_UMASK": "0027"}
+    requested = read(tmp_path, MIRAGE_STOP_FILE="/x/stop-77")
+    assert requested.submission.environment["MIRAGE_STOP_FILE"] == "/x/stop-77", "the user's own"
+
+
 def test_a_script_may_come_from_standard_input(tmp_path: Path) -> None:
     caller = Caller({}, tmp_path, 0o022, script=io.BytesIO(b"#!/bin/sh\n#SBATCH -N 2\n"))
     requested = read_request({}, None, (), caller)

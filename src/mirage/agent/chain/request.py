@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -78,8 +79,14 @@ FROM_ANY_SOURCE = ("comment", "exclude", "export", "nodes")
 TIME_LIMIT = "the time limit"
 """What messages call a limit that the user gave."""
 
-_OF_A_LINK = (CHAIN, LINK, PREVIOUS_JOB, TAG, READY_AFTER, GRACE)
-"""Variables of a job of a chain, which a chain submitted by it does not inherit."""
+_OF_A_JOB = frozenset({
+    CHAIN, LINK, PREVIOUS_JOB, TAG, READY_AFTER, GRACE, "MIRAGE_READY", "MIRAGE_WRAPPED", "MIRAGE_JOB_END_TIME",
+    "MIRAGE_OBSERVED", "MIRAGE_REHEARSAL",
+})  # fmt: skip
+"""Variables that Mirage sets for one job, which a job submitted by it does not inherit."""
+
+_STOP_FILE_OF_A_JOB = re.compile(r"(.*/)?\.mirage-stop-\d+")
+"""The stop file of a wrapper; another one is the user's own."""
 
 LARGEST_SCRIPT = 16 << 20
 """Bytes; slurmctld accepts 4 MiB by default (``max_script_size``), and a device may have no end."""
@@ -140,7 +147,7 @@ def read_request(options: Chosen, script: str | None, arguments: tuple[str, ...]
     """
     chosen = with_slurms_limits(options)
     text, name = read_script(chosen, script, caller)
-    environment = {k: v for k, v in caller.environment.items() if k not in _OF_A_LINK}
+    environment = for_another_job(caller.environment)
     remarks = []
     if environment.pop(_WAIT, None) is not None:
         remarks.append(f"{_WAIT} has no effect: {NOT_FOR_CHAINS['wait']}")
@@ -158,6 +165,14 @@ def read_request(options: Chosen, script: str | None, arguments: tuple[str, ...]
     exported.setdefault(_UMASK, f"{caller.umask:04o}")
     submission = Submission("", chosen, arguments, exported, str(caller.directory), dict(caller.limits))
     return Request(submission, text, name, given, (*remarks, *ignored(text)))
+
+
+def for_another_job(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a process, without those that Mirage has set for its own job."""
+    found = {name: value for name, value in environment.items() if name not in _OF_A_JOB}
+    if _STOP_FILE_OF_A_JOB.fullmatch(found.get("MIRAGE_STOP_FILE", "")):
+        del found["MIRAGE_STOP_FILE"]
+    return found
 
 
 def with_slurms_limits(options: Chosen) -> Chosen:

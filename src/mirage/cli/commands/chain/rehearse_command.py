@@ -84,7 +84,7 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
 
     Exit status: 0 it left in time and resumed, 1 a trap was found or the resume is not proven, 2 wrong usage.
     """
-    from mirage.agent.chain.request import read_request
+    from mirage.agent.chain.request import for_another_job, read_request
     from mirage.agent.chain.spec_check import default_grace_s, limit_s
     from mirage.agent.paths import private_folder
     from mirage.presets.detect import shape_of
@@ -130,10 +130,11 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
     given = {k: v for k, v in request.submission.options.items() if k not in REPLACED}
     minutes = math.ceil((plan.lead_s + plan.after_s + plan.first_step_s) / 60) + 1
     click.echo(_limit_line(plan, minutes, request.given.get("time")), err=True)
+    environment = {**for_another_job(os.environ), **request.submission.environment}
+    environment.pop("SBATCH_SIGNAL", None)
     submission = replace(
-        request.submission, options={**given, "time": str(minutes)}, directory=str(directory),
-        environment={k: v for k, v in {**os.environ, **request.submission.environment}.items() if k != "SBATCH_SIGNAL"},
-    )  # fmt: skip
+        request.submission, options={**given, "time": str(minutes)}, directory=str(directory), environment=environment
+    )
     folder = cluster.home().folder / "rehearsals" / f"{request.script_name}-{secrets.token_hex(3)}"
     private_folder(folder)
     slurm = cluster.client()
