@@ -97,7 +97,10 @@ def test_swf_numbers_names_around_those_that_are_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("job_id,colour\n1,red\n", r"t\.csv:1: unknown column 'colour'.* user\. Map the columns with --columns$"),
+        (
+            "job_id,colour\n1,red\n",
+            r"t\.csv:1: unknown column 'colour'.* user\. Map the columns with --columns; for",
+        ),
         (
             "job_id,run_s\n1,9\n",
             r"unknown column 'run_s'.* user\. If it is a workload of mirage schedule, read it with -",

@@ -14,7 +14,7 @@ from mirage.report.terminal.console_table import fits, plain_console, print_tabl
 from mirage.trace.read_trace import Trace
 from mirage.trace.statistics.occupancy import Occupancy
 from mirage.trace.statistics.summary import TraceStatistics, ValueSummary, iso_utc
-from mirage.trace.statistics.utilization import BusyNodes, covered_s
+from mirage.trace.statistics.utilization import CAPACITY_SHARE, BusyNodes, covered_s
 from mirage.trace.table import JobTable
 
 _BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
@@ -145,6 +145,8 @@ def _named(title: str, counts: Mapping[str, int]) -> Text:
 
 def _print_busy(table: JobTable, busy: BusyNodes, console: Console) -> None:
     title = f": mean {busy.mean:,.1f}, peak {busy.peak:,}, inferred capacity about {busy.capacity:,}"
+    if busy.capacity < busy.peak:
+        title += f" ({CAPACITY_SHARE:.0%} of the time, no more were busy)"
     running = int(((table.start_s >= 0) & table.unfinished & (table.nodes > 0)).sum())
     without = f"; without {quantity(running, 'job')} that had not ended" if running else ""
     console.print(Text.assemble(("busy nodes", "bold"), title, without))

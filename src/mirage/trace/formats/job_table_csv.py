@@ -35,6 +35,11 @@ _GANGS = (
     "job_id=job_id,submit_s=submit_s,elapsed_s=run_s,gpus=gpus,nodes==1"
 )
 
+_OTHERS = (
+    "Map the columns with --columns; for mirage schedule, with mirage trace convert --columns, or begin with "
+    "job_id,submit_s,run_s,gpus"
+)
+
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _PROGRESS_LINES = 8192
 _STATES = {state.name: int(state) for state in JobState}
@@ -220,7 +225,7 @@ def csv_records(text: str, tally: ReadTally, delimiter: str = ",", first: int = 
 def _check_columns(names: Sequence[str], tally: ReadTally) -> None:
     for name in names:
         if name not in COLUMNS:
-            remedy = _GANGS if name == "run_s" else "Map the columns with --columns"
+            remedy = _GANGS if name == "run_s" else _OTHERS
             raise TraceError(f"{tally.path}:1: {UnknownName('column', name, COLUMNS)} {remedy}")
     check_each_once(names, tally)
 

@@ -42,6 +42,14 @@ def test_jobs_that_had_not_ended_are_left_out_of_busy_nodes_and_reported(tmp_pat
     assert "peak 3, inferred capacity about 3; without 1 job that had not ended\n" in capsys.readouterr().out
 
 
+def test_a_capacity_below_the_peak_is_explained(tmp_path, capsys):
+    path = tmp_path / "jobs.csv"
+    daily = "".join(f"{day},{day * 86_400},{day * 86_400},{day * 86_400 + 43_200},2\n" for day in range(40))
+    path.write_text("job_id,submit_s,start_s,end_s,nodes\n" + daily + "b,0,0,3600,2\n")
+    assert main(["trace", "info", str(path)]) == 0
+    assert "peak 4, inferred capacity about 2 (95% of the time, no more were busy)" in capsys.readouterr().out
+
+
 def test_json_is_one_value(sacct, capsys):
     assert main(["trace", "info", "--json", sacct]) == 0
     out, err = capsys.readouterr()
