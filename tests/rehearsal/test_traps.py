@@ -206,7 +206,7 @@ def test_a_job_that_ends_before_the_warning_has_not_passed() -> None:
     assert result.way == ()
     assert result.notes == ("job 71 had ended before the warning: see /x-71.log, or give a shorter --after",)
     silent = judge(rehearsal(run(samples=((85.0, (SHELL, TRAINER)), (95.0, ())), steps=()), run(72, first=5)))
-    assert "had ended before the warning, and showed no step" in silent.notes[0]
+    assert "had ended before the warning, and no step was observed after its first second" in silent.notes[0]
     assert "shorter" not in silent.notes[0]
 
 

@@ -147,8 +147,8 @@ def judge(rehearsal: Rehearsal) -> RehearsalResult:
         notes.append(f"job {first.job} had ended before the warning: see {first.output}, or give a shorter --after")
     elif not first.warned:
         notes.append(
-            f"job {first.job} had ended before the warning, and showed no step: see {first.output}; report steps with "
-            "mirage.hooks.progress, or print `step N`"
+            f"job {first.job} had ended before the warning, and no step was observed after its first second: see "
+            f"{first.output}; report steps with mirage.hooks.progress, or print `step N`"
         )
     elif not first.steps:
         notes.append("no steps were found: report them with mirage.hooks.progress, or print `step N`")
