@@ -134,6 +134,16 @@ def test_a_job_that_ends_at_once_is_reported_with_its_output(cluster: Any, tmp_p
         cwd=tmp_path, env=environment_of(cluster, tmp_path), capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 1
-    output = re.search(r"\S+/slurm-\d+\.out", done.stderr)
-    assert output, done.stderr
-    assert "no-such-program: not found" in Path(output[0]).read_text()
+    output = re.search(r"showed no step: see (\S+/slurm-\d+\.out)", done.stdout)
+    assert output, done.stdout + done.stderr
+    assert "no-such-program: not found" in Path(output[1]).read_text()
+
+
+@pytest.mark.parametrize("end", ["", "sleep 6"])
+def test_steps_are_recorded_from_the_begin_of_a_job_to_its_end(cluster: Any, tmp_path: Path, end: str) -> None:
+    (tmp_path / "job.sh").write_text(f"#!/bin/sh\necho step 1\n{end}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "mirage", "rehearse", "--json", "--after", "2s", "job.sh"],
+        cwd=tmp_path, env=environment_of(cluster, tmp_path), capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.returncode, json.loads(done.stdout)["resumed_step"]) == (1, 1), done.stdout + done.stderr

@@ -206,7 +206,7 @@ def test_a_job_that_ends_before_the_warning_has_not_passed() -> None:
     assert result.way == ()
     assert result.notes == ("job 71 had ended before the warning: see /x-71.log, or give a shorter --after",)
     silent = judge(rehearsal(run(samples=((85.0, (SHELL, TRAINER)), (95.0, ())), steps=()), run(72, first=5)))
-    assert "had ended before the warning, and no step was observed after its first second" in silent.notes[0]
+    assert "had ended before the warning, and showed no step" in silent.notes[0]
     assert "shorter" not in silent.notes[0]
 
 
@@ -294,8 +294,9 @@ def test_the_warning_is_that_of_the_user_or_of_a_chain(given: str | None, warnin
 
 
 def test_a_record_is_read_with_its_steps_from_the_output_or_the_progress_file(tmp_path: Path) -> None:
+    output = tmp_path / "o"
     entries: list[dict[str, Any]] = [
-        {"time_s": 0, "shell": 5, "output": "/o"},
+        {"time_s": 0, "shell": 5, "output": str(output), "place": 5},
         {"time_s": 1, "processes": [{"pid": 5, "parent": 1, "program": "bash", "command": "bash", "step": "",
                                      "catches": ["TERM"], "ignores": []}]},
         {"time_s": 2, "line": "{'loss': 1.2, 'global_step': 7}"}, {"time_s": 3, "line": "steps to do: 8"},
@@ -306,9 +307,12 @@ def test_a_record_is_read_with_its_steps_from_the_output_or_the_progress_file(tm
     record, progress = tmp_path / "record", tmp_path / "progress"
     record.write_text("".join(json.dumps(entry) + "\n" for entry in entries) + '{"time_s": 7, "li')
     found = read_run(record, progress, 7, ("USR1", True, 3.0), INF, 6.0)
-    assert (found.steps, found.shell, found.output) == (((2, 7), (4, 1020)), 5, "/o")
+    assert (found.steps, found.shell, found.output) == (((2, 7), (4, 1020)), 5, str(output))
     assert found.at(1.5)[0].catches == ("TERM",)
     assert found.files == (FileChange(5, "a/b", 3, 9),)
+    output.write_text("past\nglobal_step=7\nb\nc\nd\niter 1,020\nstep 1021\n\nstep 1022")  # the last ones when it ended
+    found = read_run(record, progress, 7, ("USR1", True, 3.0), INF, 6.0)
+    assert found.steps == ((2, 7), (4, 1020), (6, 1021), (6, 1022))
     progress.write_text('{"time_s": 3, "step": 8}\n{"time_s": 4, "stop": "USR1"}\n{"time_s": 5, "saved": 9}\n')
     found = read_run(record, progress, 7, ("USR1", True, 3.0), INF, 6.0)
     assert (found.steps, found.saves) == (((3, 8),), ((5, 9),))

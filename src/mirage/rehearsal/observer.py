@@ -5,8 +5,8 @@ It is a program of the standard library, started from the batch script as
     python observer.py mirage-rehearsal-observer RECORD MARK SHELL
 
 where RECORD is the file that it appends to, MARK the value of MIRAGE_OBSERVED in the processes of the job, and SHELL
-the process of the batch shell; the job's output is what that shell writes to. It records changes only, one JSON value a
-line, and ignores every signal. It ends with the batch shell.
+the process of the batch shell; the job's output is what that shell writes to. The batch script waits for its first
+entry. It records changes only, one JSON value a line, and ignores every signal. It ends with the batch shell.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def main(words: list[str]) -> None:
     entry = f"MIRAGE_OBSERVED={mark}".encode()
     own: dict[int, bool] = {os.getpid(): False, int(shell): True}
     shown: list[Any] = []
-    with open(record, "a", encoding="utf-8") as out:
-        out.write(json.dumps({"time_s": 0, "shell": int(shell), "output": output}) + "\n")
     files: dict[str, tuple[int, int, int]] = files_below(".", output, record)
     place, rest = os.path.getsize(output) if os.path.isfile(output) else 0, b""  # it may hold that of an earlier job
+    with open(record, "a", encoding="utf-8") as out:
+        out.write(json.dumps({"time_s": 0, "shell": int(shell), "output": output, "place": place}) + "\n")
     while True:
         now_s = time.clock_gettime(time.CLOCK_REALTIME)
         entries: list[dict[str, Any]] = []

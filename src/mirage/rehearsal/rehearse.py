@@ -147,8 +147,8 @@ def judge(rehearsal: Rehearsal) -> RehearsalResult:
         notes.append(f"job {first.job} had ended before the warning: see {first.output}, or give a shorter --after")
     elif not first.warned:
         notes.append(
-            f"job {first.job} had ended before the warning, and no step was observed after its first second: see "
-            f"{first.output}; report steps with mirage.hooks.progress, or print `step N`"
+            f"job {first.job} had ended before the warning, and showed no step: see {first.output}; report steps with "
+            "mirage.hooks.progress, or print `step N`"
         )
     elif not first.steps:
         notes.append("no steps were found: report them with mirage.hooks.progress, or print `step N`")
@@ -247,7 +247,7 @@ def _run(
         waited(lambda: stepped() or _over(slurm, job), plan.first_step_s + plan.after_s)
         left = _over(slurm, job)
         signalled_s = clock()
-        if plan.signal and not left:
+        if warned := bool(plan.signal) and not left:
             report(f"job {job} gets {plan.signal}, {plan.lead_s} s before its end")
             if plan.to_batch_shell:
                 slurm.signal(job, plan.signal, to_batch_shell=True)
@@ -260,6 +260,7 @@ def _run(
     wait_until(lambda: _over(slurm, job), 120, POLL_S)
     wait_until(lambda: '"over"' in record.read_text(encoding="utf-8"), kill_wait_s + 2, POLL_S)
     ended_s = killed_s if left else clock()
+    signalled_s = signalled_s if warned else clock()  # after its last sample
     return read_run(
         record, progress, job, (plan.signal, plan.to_batch_shell, signalled_s), math.inf if left else killed_s, ended_s
     )
@@ -300,7 +301,7 @@ def _foreign(directory: Path, first: ObservedRun, record: Path, clock: Callable[
 
 
 def _observed(folder: Path) -> str:
-    """The statement that starts the observer from a batch script."""
+    """The statement of a batch script that starts the observer, and waits 5 s at most."""
     place = shlex.quote(str(folder))
     python = f"$(command -v {shlex.quote(sys.executable)} python3 | head -1)"
     return (
@@ -311,6 +312,7 @@ def _observed(folder: Path) -> str:
         f'    (setsid "{python}" -S -E {place}/observer.py {OBSERVER} {place}/"record.$SLURM_JOB_ID" \\\n'
         '        "$MIRAGE_OBSERVED" $$ \\\n'
         f'        < /dev/null > {place}/"observer.$SLURM_JOB_ID" 2>&1 &)\n'
+        f'    for _ in $(seq 50); do [ ! -s {place}/"record.$SLURM_JOB_ID" ] || break; sleep 0.1; done\n'
         ";; esac\n"
     )
 

@@ -204,7 +204,7 @@ def read_run(
     Raises:
         OSError: There is no record.
     """
-    samples, files, lines, shell, output = [], [], [], 0, ""
+    samples, files, lines, shell, output, place, ended = [], [], [], 0, "", 0, False
     for entry in _entries(record):
         time_s = entry["time_s"]
         if "processes" in entry:
@@ -214,7 +214,11 @@ def read_run(
         elif "line" in entry:
             lines.append((time_s, entry["line"]))
         elif "shell" in entry:
-            shell, output = entry["shell"], entry["output"]
+            shell, output, place = entry["shell"], entry["output"], entry["place"]
+        ended = ended or "over" in entry
+    if not ended:  # the observer was ended with the job
+        samples.append((ended_s, ()))
+    lines += [(ended_s, line) for line in _unrecorded(Path(output), place, len(lines))]
     reports = list(_entries(progress)) if progress.exists() else []
     steps = [(entry["time_s"], entry["step"]) for entry in reports if "step" in entry] or list(_steps(lines))
     saves = [(entry["time_s"], entry["saved"]) for entry in reports if "saved" in entry]
@@ -223,6 +227,14 @@ def read_run(
         job, shell, output, name, to_shell, at_s, killed_s, ended_s, tuple(samples), tuple(files), tuple(lines),
         tuple(steps), tuple(saves),
     )  # fmt: skip
+
+
+def _unrecorded(output: Path, place: int, recorded: int) -> list[str]:
+    """The last lines of a job's output, which its observer has not read before it ended."""
+    if not output.is_file():
+        return []
+    text = output.read_bytes()[place:].decode(errors="replace")
+    return [line for line in text.split("\n")[recorded:] if line]
 
 
 def _steps(lines: Sequence[tuple[float, str]]) -> Iterator[tuple[float, int]]:
