@@ -284,13 +284,23 @@ def test_a_library_that_cannot_be_loaded_is_not_called_missing():
     assert raising("ImportError('libssl.so.3: failed to map segment')") == (1, reported)
 
 
-@pytest.mark.parametrize("text", ["raise ImportError('for another Python\\n\\nread this')", ""])
-def test_a_library_of_another_python_on_pythonpath_is_named(tmp_path, text):
-    (tmp_path / "sqlalchemy").mkdir()
-    (tmp_path / "sqlalchemy" / "__init__.py").write_text(text)
+@pytest.mark.parametrize(
+    ("library", "text"),
+    [
+        ("sqlalchemy", "raise ImportError('for another Python\\n\\nread this')"),
+        ("sqlalchemy", ""),
+        ("click", "raise ImportError('for another Python')"),
+        ("click", "print 'for another Python'"),
+        ("click", ""),
+    ],
+)
+def test_a_library_of_another_python_on_pythonpath_is_named(tmp_path, library, text):
+    (tmp_path / library).mkdir()
+    (tmp_path / library / "__init__.py").write_text(text)
     variables = {**os.environ, "PYTHONPATH": str(tmp_path), "MIRAGE_HOME": str(tmp_path / "home")}
-    run = subprocess.run([*MIRAGE, "chain", "list"], env=variables, capture_output=True, text=True)
-    reported = f"sqlalchemy of {tmp_path}, a folder of PYTHONPATH, cannot be used here; unset PYTHONPATH"
+    command = [sys.executable, "-m", "mirage", "chain", "list"]
+    run = subprocess.run(command, env=variables, capture_output=True, text=True)
+    reported = f"{library} of {tmp_path}, a folder of PYTHONPATH, cannot be used here; unset PYTHONPATH"
     assert (run.returncode, run.stderr) == (1, f"mirage: error: {reported}\n")
 
 

@@ -24,6 +24,7 @@ from mirage.cli.lazy import LazyCommand, LazyGroup
 from mirage.cli.options import CONTEXT, examples
 from mirage.cli.output import discard_stdout
 from mirage.errors import LONGEST_SHOWN, ConfigurationError, MirageError, shortened, shown
+from mirage.foreign_library import foreign_library
 from mirage.kernel.compile_listener import compile_listener
 from mirage.process import interrupts_while_loading
 from mirage.version import __version__
@@ -157,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         discard_stdout()
         return FAILED
     except ImportError as error:
-        click.echo(f"mirage: error: {_foreign_library(error) or f'{error}{OF_A_LIBRARY}'}", err=True)
+        click.echo(f"mirage: error: {foreign_library(error) or f'{error}{OF_A_LIBRARY}'}", err=True)
         return FAILED
     except OSError as error:
         what = _in_words(error)
@@ -165,21 +166,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         discard_stdout()
         return FAILED
     return status if isinstance(status, int) else 0
-
-
-def _foreign_library(error: ImportError) -> str:
-    """Returns the error of a library from PYTHONPATH; empty for any other."""
-    package = sys.modules.get((error.name or "").partition(".")[0])
-    files, place = [getattr(package, "__file__", None) or ""], error.__traceback__
-    while place is not None:
-        files.append(place.tb_frame.f_code.co_filename)
-        place = place.tb_next
-    for folder in map(os.path.abspath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))):
-        for file in map(os.path.abspath, filter(None, files)):
-            name = os.path.relpath(file, folder).split(os.sep)[0]
-            if name not in (os.pardir, "mirage"):
-                return f"{name} of {folder}, a folder of PYTHONPATH, cannot be used here; unset PYTHONPATH"
-    return ""
 
 
 def _in_words(error: OSError) -> str:
