@@ -138,7 +138,7 @@ def test_a_file_of_a_real_cluster(shared_data, name):
     [
         ("ClusterName=x\n", ClusterError, "has no NodeName line"),
         ("NodeName=n1\nPartitionName=p Nodes=n1,m7\n", ClusterError, "names node 'm7', which no NodeName line"),
-        ("NodeName=n[1-\n", ConfigurationError, "is not a host list"),
+        ("NodeName=n[1-\n", ConfigurationError, "is not a host list; correct it there"),
         (
             "NodeName=n1 RealMemory=4G\n",
             ConfigurationError,

@@ -153,7 +153,7 @@ def _hosts(path: str | Path, hostlist: str) -> list[str]:
     try:
         return expand_hosts(hostlist)
     except ValueError as error:
-        raise ConfigurationError(f"{path}: {error}") from error
+        raise ConfigurationError(f"{path}: {error}; correct it there") from error
 
 
 @dataclass(frozen=True, slots=True)
