@@ -114,6 +114,13 @@ def test_a_spreadsheet_is_named(tmp_path, member):
             read_trace(tmp_path / "jobs.xlsx", **request)
 
 
+def test_a_pointer_of_git_lfs_is_named(tmp_path):
+    (tmp_path / "x").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
+    for request in ({}, {"format": "csv"}, {"columns": "submit_s=submit"}):
+        with pytest.raises(TraceError, match=r"x:1: it is a pointer of Git LFS, .*: git lfs pull"):
+            read_trace(tmp_path / "x", **request)
+
+
 @pytest.mark.parametrize("content", [b"JobID|State\r1|COMPLETED\r", b"job_id,submit_s\r1,5\r"])
 def test_lines_that_end_in_a_carriage_return_alone(tmp_path, content):
     (tmp_path / "x").write_bytes(content)

@@ -241,7 +241,7 @@ def read_trace(
         raise ConfigurationError(f"{tally.path} is Parquet, and columns are mapped in a csv only; save it as CSV")
     format = "csv" if named is not None else format
     if format == "csv":
-        _refuse_archive(data, tally.path)
+        _refuse_unreadable(data, tally.path)
     is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or data[1:4:2] == b"\0\0"
     if is_utf16 and format in (None, "csv"):  # another package's format may be binary
         raise UnknownFormat(f"{tally.path}:1: it is text in UTF-16; save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE")
@@ -278,7 +278,7 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
     """
     if data.startswith(b"PAR1"):
         return "parquet"
-    _refuse_archive(data, path)
+    _refuse_unreadable(data, path)
     head = data[:_HEAD_BYTES].decode("utf-8-sig", errors="replace")
     lines = [line for line in head.split("\n") if line.strip()]
     if re.match(r"\s*(\{|\[\s*(\{|\]))", head):
@@ -327,7 +327,9 @@ def _hint(lines: Sequence[str], cells: Sequence[str]) -> str:
     return "name one, make the file with sacct -P or sacct --json, or map the columns of a CSV (--columns)"
 
 
-def _refuse_archive(data: bytes, path: str) -> None:
+def _refuse_unreadable(data: bytes, path: str) -> None:
+    if data.startswith(b"version https://git-lfs.github.com/spec/"):
+        raise UnknownFormat(f"{path}:1: it is a pointer of Git LFS, not the trace; fetch the trace: git lfs pull")
     if data.startswith(b"PK\x03\x04") and any(word in data[:4096] for word in _IN_SPREADSHEETS):
         raise UnknownFormat(f"{path}:1: it is a spreadsheet; save it as CSV, and map its columns (--columns)")
     for kind, unpack, found in (
