@@ -105,7 +105,6 @@ class Adviser:
         account: What a controller would have done.
 
     Raises:
-        UnknownName: There is no such scheduler.
         ConfigurationError: The scheduler cannot decide on views of a real cluster, or lacks profiles.
     """
 

@@ -31,7 +31,6 @@ def check_control(slurm: SlurmClient, pools: Pools, time_s: float) -> list[Findi
         time_s: The present time, in seconds since 1970.
 
     Raises:
-        UnknownName: There is no such scheduler.
         ConfigurationError: The scheduler cannot decide on views.
     """
     check_scheduler(pools)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from mirage.control.pools_file import Pools
 from mirage.control.progress_files import JobProgress
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, MirageError
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 from mirage.schedule.schedulers.view_schedulers import REMEMBERING, check_view_scheduler
 from mirage.schedule.speeds.profiles import Profiles, read_profiles
@@ -46,10 +46,12 @@ def check_scheduler(pools: Pools) -> None:
     """Check that the scheduler of the file can decide on its views.
 
     Raises:
-        UnknownName: There is no such scheduler.
         ConfigurationError: It cannot, or the file lacks the profiles that it needs.
     """
-    check_view_scheduler(pools.scheduler)
+    try:
+        check_view_scheduler(pools.scheduler)
+    except MirageError as error:
+        raise ConfigurationError(f"{pools.path}: {error}") from None
     if pools.scheduler in REMEMBERING and not pools.profiles:
         raise ConfigurationError(
             f"{pools.path}: the scheduler {pools.scheduler} needs measured speeds; give [profiles] folder"

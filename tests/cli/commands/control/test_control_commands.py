@@ -212,7 +212,10 @@ def test_acting_needs_time_for_the_lease_and_no_end(
     assert main(["control", "run", "--config", "pools.toml", "--once", "--state", "state"]) == 2
     assert "--state is the folder of --act; without --act nothing" in capsys.readouterr().err
     assert main(["control", "run", "--config", "pools.toml", "--once", "--scheduler", ""]) == 1
-    assert "unknown GPU scheduler ''" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith("mirage: error: unknown GPU scheduler ''")
+    Path("pools.toml").write_text('scheduler = "nope"\n' + TEXT)
+    assert main(["control", "check", "--config", "pools.toml"]) == 1
+    assert capsys.readouterr().err.startswith("mirage: error: pools.toml: unknown GPU scheduler 'nope'")
     assert not cluster.ran
 
 

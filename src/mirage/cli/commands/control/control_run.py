@@ -86,9 +86,12 @@ def run(
         raise click.UsageError("--export has a form of its own; leave --json out")
     acting = _begin_to_act(path, pools, control_folder(state)) if act else nullcontext(None)
     with acting as actor:
-        _run(
-            ctx, actor, pools if scheduler is None else replace(pools, scheduler=scheduler), once, folder, form, as_json
-        )
+        if scheduler is not None:
+            from mirage.schedule.schedulers.view_schedulers import check_view_scheduler
+
+            check_view_scheduler(scheduler)
+            pools = replace(pools, scheduler=scheduler)
+        _run(ctx, actor, pools, once, folder, form, as_json)
 
 
 class Actor(NamedTuple):
