@@ -148,8 +148,8 @@ def test_a_grace_above_half_of_the_limit_is_reported(
 ) -> None:
     spec = ChainSpec(Submission("job.sh"), signal=signal, grace_s=grace_s)
     remark = (
-        "--grace 00:30:01 is longer than half of the time limit 60: each job gets its signal only 00:30:00 before its "
-        "end; give a shorter grace, or a longer limit"
+        "--grace 00:30:01 is longer than half of the time limit 01:00:00: each job gets its signal only 00:30:00 "
+        "before its end; give a shorter grace, or a longer limit"
     )
     assert late_signal(spec, given) == ((remark,) if is_late else ())
 

@@ -145,8 +145,9 @@ def late_signal(spec: ChainSpec, given: Chosen, limit_name: str = TIME_LIMIT) ->
     if limit is None or not spec.signal or spec.grace_s <= limit // 2:
         return ()
     return (
-        f"--grace {format_duration(spec.grace_s)} is longer than half of {limit_name} {given['time']}: each job gets "
-        f"its signal only {format_duration(limit // 2)} before its end; give a shorter grace, or a longer limit",
+        f"--grace {format_duration(spec.grace_s)} is longer than half of {limit_name} {format_duration(limit)}: each "
+        f"job gets its signal only {format_duration(limit // 2)} before its end; give a shorter grace, or a longer "
+        "limit",
     )
 
 
@@ -234,7 +235,7 @@ def check_spec(
                 "limit with -t, or define the chain's end with --links, --for, --until or --until-done"
             )
         return
-    lasts = f"{limit_name} {given['time']}"
+    lasts = f"{limit_name} {format_duration(limit)}"
     _check_times(spec, limit, lasts)
     warning_s = (given.get("signal") or "").partition("@")[2]
     if warning_s.isdecimal() and int(warning_s) >= limit:

@@ -182,13 +182,13 @@ def test_a_refusal_comes_in_slurm_s_words_and_leaves_no_chain(terminal: Terminal
 
 def test_a_budget_below_one_job_is_refused(terminal: Terminal) -> None:
     terminal.type("submit", "--budget", "7.9", "-N", "1-2", "--no-agent", "serve.sh", status=1)
-    assert "--budget 7.9 is less than one job needs: 2 nodes for 4:00:00, that is 8 node-hours" in terminal.stderr
+    assert "--budget 7.9 is less than one job needs: 2 nodes for 04:00:00, that is 8 node-hours" in terminal.stderr
     terminal.type("submit", "--budget", "8", "-N", "2", "--no-agent", "serve.sh")
 
 
 def test_a_link_that_could_never_be_ready_is_refused(terminal: Terminal) -> None:
     terminal.type("submit", "--warmup", "4h", "--no-agent", "serve.sh", status=1)
-    assert "not shorter than the time limit 4:00:00" in terminal.stderr
+    assert "not shorter than the time limit 04:00:00" in terminal.stderr
 
 
 def test_a_policy_in_a_file_is_stored_by_its_whole_path(terminal: Terminal) -> None:
@@ -327,13 +327,13 @@ def test_quiet_prints_nothing(terminal: Terminal) -> None:
         ("--policy lead:", "write the parameter after it"),
         ("--policy average:3", "takes no parameter"),
         ("--policy what-if:many", "what-if takes futures=NUMBER"),
-        ("--policy lead:4", "leads by 4 h, which is not less than the time limit 4:00:00"),
+        ("--policy lead:4", "leads by 4 h, which is not less than the time limit 04:00:00"),
         ("--signal-previous NOSUCH", "no such signal"),
         ("--signal-previous KILL", "--signal-previous 'KILL': no program can handle this signal"),
-        ("--grace 4h", "--grace 04:00:00 is not shorter than the time limit 4:00:00"),
+        ("--grace 4h", "--grace 04:00:00 is not shorter than the time limit 04:00:00"),
         (
             "--grace 2h --warmup 2h",
-            "leave nothing of the time limit 4:00:00; shorten one of them, or lengthen the limit",
+            "leave nothing of the time limit 04:00:00; shorten one of them, or lengthen the limit",
         ),
         ("--time soon", "--time: 'soon' is no duration"),
         ("--time 0", "the time limit 0 never ends"),

@@ -257,7 +257,7 @@ def test_a_limit_with_a_unit_is_stored_in_slurms_form(type_: Type, chain: Callab
 @pytest.mark.parametrize(
     ("words", "remark"),
     [
-        (("--grace", "2h"), "--grace 02:00:00 is longer than half of the time limit 3:00:00: each job gets its signal"),
+        (("--grace", "2h"), "--grace 02:00:00 is longer than half of the time limit 03:00:00: each job gets its"),
         (("--grace", "0"), "--grace 0 ends a job as it gets its signal, before it can save; give a longer grace\n"),
         (("--links-a-day", "7"), "--links-a-day 7 is less than the 8 jobs of 03:00:00 that 1-00:00:00 can need"),
         (("--links-a-day", "8"), "job 103 waits"),
@@ -395,7 +395,7 @@ def test_a_chain_that_is_stopping_does_not_change(type_: Type, chain: Callable[[
         (["serve", "--unset", "nodes"], "--nodes is in the script or in the environment of the chain's jobs"),
         (["serve", "--unset", "qos"], "--qos is not among the options of the chain's jobs"),
         (["serve", "-t", "1:30:00", "--policy", "lead:4"], "leads by 4 h, which is not less than the time limit"),
-        (["serve", "-t", "1", "--grace", "5m"], "--grace 00:05:00 is not shorter than the time limit 1"),
+        (["serve", "-t", "1", "--grace", "5m"], "--grace 00:05:00 is not shorter than the time limit 00:01:00"),
         (["serve", "-t", "0"], "the time limit 0 never ends, so no job would hand over to a next one"),
         (["serve", "--overlap-cost", "-1"], "cost"),
         (["serve", "gone.sh"], "cannot read the script gone.sh"),

@@ -53,7 +53,7 @@ def test_without_slurm_it_names_where_to_go(
             "--after 09:00:00 and the lead of 00:02:00 are longer than the time limit 00:10:00: a link is",
         ),
         (("--after", "9m", "--grace", "61s", "-t", "10"), "--after 00:09:00 and the lead of 00:01:01 are longer than"),
-        (("--grace", "10m", "-t", "5"), "--grace 00:10:00 is not shorter than the time limit 5"),
+        (("--grace", "10m", "-t", "5"), "--grace 00:10:00 is not shorter than the time limit 00:05:00"),
         (("--after", "5"), "'--after': '5' has no unit; write 5s or 5m"),
         (("--grace", "10m", "-t", "5", "job.sh", "--after"), "--after after job.sh goes to the script"),
         (("--after", "UNLIMITED"), "'--after': 'UNLIMITED' never ends"),
@@ -86,7 +86,7 @@ def test_a_warning_that_no_link_would_get_is_refused(
             "00:14:00: 00:10:00 for its first step (--patience), 00:00:20 until the warning (--after), the lead of "
             "00:02:00, and",
         ),
-        (("--patience", "20m", "--grace", "1m", "-t", "3"), "23", "00:23:00 (in place of 3): 00:20:00 for its first"),
+        (("--patience", "20m", "--grace", "1m", "-t", "3"), "23", "00:23:00 (in place of 00:03:00): 00:20:00 for its"),
     ],
 )
 def test_the_jobs_end_and_are_warned_by_the_rehearsal_alone(

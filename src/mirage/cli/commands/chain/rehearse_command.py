@@ -110,7 +110,7 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
     limit = limit_s(request.given)
     if own_grace_s and limit is not None and own_grace_s >= limit:
         raise click.UsageError(
-            f"--grace {format_duration(own_grace_s)} is not shorter than the time limit {request.given['time']}; "
+            f"--grace {format_duration(own_grace_s)} is not shorter than the time limit {format_duration(limit)}; "
             "shorten the grace, or lengthen the limit"
         )
     grace_s = words["grace"] or default_grace_s(limit)
@@ -129,7 +129,7 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
     )  # fmt: skip
     given = {k: v for k, v in request.submission.options.items() if k not in REPLACED}
     minutes = math.ceil((plan.lead_s + plan.after_s + plan.first_step_s) / 60) + 1
-    click.echo(_limit_line(plan, minutes, request.given.get("time")), err=True)
+    click.echo(_limit_line(plan, minutes, limit), err=True)
     environment = {**for_another_job(os.environ), **request.submission.environment}
     environment.pop("SBATCH_SIGNAL", None)
     submission = replace(
@@ -152,9 +152,9 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
     ctx.exit(0 if result.passed else TRAPPED)
 
 
-def _limit_line(plan: RehearsalPlan, minutes: int, given: str | None) -> str:
+def _limit_line(plan: RehearsalPlan, minutes: int, limit: int | None) -> str:
     """Returns the time limit of each job in words, with its parts and what it replaces."""
-    in_place = f" (in place of {given})" if given else ""
+    in_place = "" if limit is None else f" (in place of {format_duration(limit)})"
     return (
         f"mirage: the time limit of each job is {format_duration(60 * minutes)}{in_place}: "
         f"{format_duration(round(plan.first_step_s))} for its first step (--patience), "

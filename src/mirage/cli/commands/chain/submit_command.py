@@ -295,7 +295,7 @@ def _check_first_job(spec: ChainSpec, request: Request) -> None:
     """
     from mirage.agent.chain.history import most_nodes
     from mirage.agent.chain.spec_check import limit_s
-    from mirage.duration import HOUR_S, UNLIMITED_S
+    from mirage.duration import HOUR_S, UNLIMITED_S, format_duration
 
     limit = limit_s(request.given)
     if not spec.budget_node_h or limit is None or limit >= UNLIMITED_S:
@@ -305,7 +305,7 @@ def _check_first_job(spec: ChainSpec, request: Request) -> None:
     if (needed := nodes * limit / HOUR_S) > spec.budget_node_h:
         raise ConfigurationError(
             f"--budget {spec.budget_node_h:g} is less than one job needs: {quantity(nodes, 'node')} for "
-            f"{request.given['time']}, that is {needed:g} node-hours; give a shorter -t, or a larger budget"
+            f"{format_duration(limit)}, that is {needed:g} node-hours; give a shorter -t, or a larger budget"
         )
 
 
