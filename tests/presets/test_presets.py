@@ -15,7 +15,7 @@ import pytest
 from mirage.cli.commands.chain.framework_option import NAMES
 from mirage.errors import ConfigurationError
 from mirage.presets.apply import AppliedPreset, apply_preset
-from mirage.presets.detect import shape_of
+from mirage.presets.detect import own_next_job, shape_of
 from mirage.presets.preset import FILE, NOTHING, preset_named, presets
 from mirage.presets.wrapper import LEFT_ON_WARNING, is_shell_script, waiting_for_previous, wrapped
 from mirage.slurm.text.batch_script import directives
@@ -118,6 +118,25 @@ def test_traps_and_background_children_are_found(
 )  # fmt: skip
 def test_the_signals_that_a_script_sends_are_found(text: str, sent: tuple[str, ...], tmp_path: Path) -> None:
     assert shape_of(f"#!/bin/bash\n{text}\n".encode(), tmp_path).forwards == sent
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("python t.py\nsbatch $0", "line 3 of the script, sbatch $0, starts"),
+        ('python t.py && /opt/bin/sbatch -N 2 "$0" "$@"', "line 2 of the script, /opt/bin/sbatch -N 2 $0 $@"),
+        ('sbatch -d "afterany:$SLURM_JOB_ID" "$(basename "$0")"', "line 2"), ("sbatch ${BASH_SOURCE[0]}", "line 2"),
+        ("cd x; sbatch jobs/job.sh 7", "line 2"), ("sbatch < ${0##*/}", "line 2"), ("sbatch ${0%.sh}.sh", "line 2"),
+        ("trap 'scontrol requeue $SLURM_JOB_ID' USR1\nwait", "line 2 of the script, trap scontrol requeue"),
+        ("ssh login sbatch ~/job.sh", "line 2"), ("next() {\n  scontrol requeue ${SLURM_JOBID}\n}", "line 3"),
+        ("# sbatch $0", ""), ("echo sbatch $0", ""), ("sbatch other.sh", ""), ("sbatch my-job.sh", ""),
+        ("sbatch -o $0.log other.sh", ""), ("scontrol requeue 7", ""), ("cat << END\nsbatch $0\nEND", ""),
+        ("sbatch other.sh; python job.sh", ""), ("sbatch jobXsh", ""), ("no-sbatch $0", ""),
+    ],
+)  # fmt: skip
+def test_a_script_that_starts_the_next_job_itself_is_found(text: str, shown: str) -> None:
+    found = "".join(own_next_job(f"#!/bin/bash\n{text}\n".encode(), "job.sh"))
+    assert found.startswith(shown) if shown else not found
 
 
 def test_a_line_has_its_number_in_the_file(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from mirage.presets.preset import launchers, presets
 _PYTHON_FILE = re.compile(r"[^\s'\"=]+\.py\b")
 _KILL = re.compile(r"(?<![\w-])(?P<what>kill|pkill|killall|scancel)\s(?P<words>[^;&|\n)}`]*)")
 _SENT = re.compile(r"(?:^|\s)(?:-s\s*|--signal[=\s]|-n\s+|-(?=SIG|[A-Z]{3}|\d))(?:SIG)?(?P<signal>\w+)")
+_OWN_PATH = r"\$\{?(?:0|BASH_SOURCE)\b"
+_REQUEUES = r"scontrol\s+requeue\s+\S*SLURM_JOB_?ID\b"
 _LEADING = {"{", "}", "!", "if", "then", "elif", "else", "while", "until", "do", "time"}
 _PRINTS = ("echo", "printf")
 _SIGNALS = {"USR1", "USR2", "TERM", "INT", "HUP"}
@@ -52,8 +54,7 @@ def shape_of(script: bytes, directory: Path) -> ScriptShape:
     Args:
         directory: Relative names of files start here.
     """
-    commands = [c for c in shell_commands(script.decode(errors="replace")) if c.words[0] not in _PRINTS]
-    lines = [(c.number, " ".join(" ".join(c.words).split())) for c in commands]
+    commands, lines = _lines_of(script)
     reasons: list[str] = []
     launcher = "none"
     for name, known in launchers().items():
@@ -79,6 +80,28 @@ def shape_of(script: bytes, directory: Path) -> ScriptShape:
     )
     by_srun = any(re.search(r"(^|[\s;&|])srun\s", line) for _, line in lines)
     return ScriptShape(framework, launcher, by_srun, traps, forwards, background, tuple(reasons))
+
+
+def own_next_job(script: bytes, name: str) -> tuple[str, ...]:
+    """A remark on the line of a batch script that starts the next job; empty without one.
+
+    Args:
+        name: Name of the script.
+    """
+    submits = rf"(?<![\w-])sbatch\s(?:[^;&|\n]*[\s/(])?(?:{_OWN_PATH}|{re.escape(name)})(?=[\s)}}\[#%]|$)"
+    found = _first(_lines_of(script)[1], (submits, _REQUEUES))
+    if found is None:
+        return ()
+    return (
+        f"line {found[0]} of the script, {found[1][:80]}, starts the next job, and so does Mirage: the jobs would "
+        "double with each link; remove it from the script",
+    )
+
+
+def _lines_of(script: bytes) -> tuple[list[ShellCommand], list[tuple[int, str]]]:
+    """The commands of a script that do more than print, and each as a line with its number."""
+    commands = [c for c in shell_commands(script.decode(errors="replace")) if c.words[0] not in _PRINTS]
+    return commands, [(c.number, " ".join(" ".join(c.words).split())) for c in commands]
 
 
 def _first(lines: list[tuple[int, str]], patterns: tuple[str, ...]) -> tuple[int, str] | None:

@@ -129,6 +129,14 @@ def test_waiting_is_left_out_and_reported(tmp_path: Path) -> None:
     )
 
 
+def test_a_script_that_starts_the_next_job_itself_is_reported(tmp_path: Path) -> None:
+    (remark,) = read(tmp_path, script=b"#!/bin/sh\nsbatch job.sh\n").remarks
+    assert remark == (
+        "line 2 of the script, sbatch job.sh, starts the next job, and so does Mirage: the jobs would double with each "
+        "link; remove it from the script"
+    )
+
+
 HERE = {
     "HOME": "/h",
     "PATH": "/bin",

@@ -16,6 +16,7 @@ from mirage.agent.chain.submission import CHAIN, LINK, PREVIOUS_JOB, READY_AFTER
 from mirage.agent.chain.tag import GRACE
 from mirage.duration import format_duration, parse_limit_s
 from mirage.errors import ConfigurationError
+from mirage.presets.detect import own_next_job
 from mirage.slurm.records import Submission
 from mirage.slurm.sbatch_options import VARIABLES, Chosen, from_environment, refuse_unit
 from mirage.slurm.text.batch_script import directives, ignored
@@ -164,7 +165,7 @@ def read_request(options: Chosen, script: str | None, arguments: tuple[str, ...]
         remarks.append(f"{EXCLUDED} excludes these from the jobs: {', '.join(secret)}")
     exported.setdefault(_UMASK, f"{caller.umask:04o}")
     submission = Submission("", chosen, arguments, exported, str(caller.directory), dict(caller.limits))
-    return Request(submission, text, name, given, (*remarks, *ignored(text)))
+    return Request(submission, text, name, given, (*remarks, *ignored(text), *own_next_job(text, name)))
 
 
 def for_another_job(environment: Mapping[str, str]) -> dict[str, str]:

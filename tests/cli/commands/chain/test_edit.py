@@ -163,10 +163,11 @@ def test_a_new_script_gets_a_copy_of_its_own_and_its_lines_count(
     type_: Type, chain: Callable[[], Chain], tmp_path: Path
 ) -> None:
     type_("chain", "edit", "serve", "-N", "3")
-    (tmp_path / "train.sh").write_text("#!/bin/bash\n#SBATCH -N 8 --begin=now+1hour\ntrain\n")
+    (tmp_path / "train.sh").write_text("#!/bin/bash\n#SBATCH -N 8 --begin=now+1hour\nsbatch $0\ntrain\n")
     out, err = type_("chain", "edit", "serve", "train.sh", "--epochs", "90", "-t5")
     assert "script: serve.sh -> train.sh" in out
     assert "-t5 after train.sh goes to the script" in err
+    assert "line 3 of the script, sbatch $0, starts the next job, and so does Mirage" in err
     assert "arguments: - -> --epochs 90" in out
     spec = chain().spec
     assert spec.submission.script == "chains/serve/script-3/train.sh", "the copies of earlier jobs stay"

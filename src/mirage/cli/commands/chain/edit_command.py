@@ -316,6 +316,7 @@ def _job_edit(ctx: click.Context) -> JobEdit:
     """Returns the changes to the job, from sbatch's options and the script."""
     from mirage.agent.chain.edit import JobEdit
     from mirage.agent.chain.request import read_script
+    from mirage.presets.detect import own_next_job
     from mirage.slurm.sbatch_options import parse_sbatch
 
     options, script, arguments = parse_sbatch(ctx.meta["sbatch"])
@@ -325,7 +326,7 @@ def _job_edit(ctx: click.Context) -> JobEdit:
     if script is None and "wrap" not in chosen:
         return JobEdit(chosen)
     text, script_name = read_script(chosen, script, caller())
-    for remark in misplaced(ctx, script, arguments):
+    for remark in (*misplaced(ctx, script, arguments), *own_next_job(text, script_name)):
         click.echo(remark, err=True)
     return JobEdit(chosen, (), (text, script_name), arguments)
 
