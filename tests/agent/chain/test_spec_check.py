@@ -20,6 +20,7 @@ from mirage.agent.chain.spec_check import (
     late_signal,
     least_limit_s,
     limit_s,
+    no_hand_over,
     policy_name,
     signal_name,
     slurm_warning_s,
@@ -152,6 +153,19 @@ def test_a_grace_above_half_of_the_limit_is_reported(
         "before its end; give a shorter grace, or a longer limit"
     )
     assert late_signal(spec, given) == ((remark,) if is_late else ())
+
+
+@pytest.mark.parametrize(
+    ("limit", "links", "reported"), [("0", 9, True), ("INFINITE", 0, True), ("0", 1, False), ("60", 9, False)]
+)
+def test_a_chain_of_jobs_without_a_limit_is_reported(limit: str, links: int, reported: bool) -> None:
+    remark = (
+        f"the time limit {limit} never ends, so no job hands over: a next one starts only after the one before has "
+        "ended by itself; give a limit with -t"
+    )
+    found = no_hand_over(ChainSpec(Submission("job.sh"), links=links), {"time": limit})
+    assert found == ((remark,) if reported else ())
+    assert not no_hand_over(ChainSpec(Submission("job.sh")), {}), "the partition's limit is unknown"
 
 
 @pytest.mark.parametrize(("own", "early"), [("B:USR2@300", True), ("USR2@299", False), ("USR2", False)])

@@ -137,6 +137,14 @@ def slurm_warning_s(given: Chosen, signal: str, grace_s: int) -> int:
     return min(grace_s, LONGEST_WARNING_S, *([] if limit is None else [limit // 2]))
 
 
+def time_remarks(spec: ChainSpec, given: Chosen, now_s: int, limit_name: str = TIME_LIMIT) -> tuple[str, ...]:
+    """Remarks on times that defeat the purpose of a chain."""
+    return (
+        *late_signal(spec, given, limit_name), *no_hand_over(spec, given, limit_name),
+        *too_few_a_day(spec, given, now_s),
+    )  # fmt: skip
+
+
 def late_signal(spec: ChainSpec, given: Chosen, limit_name: str = TIME_LIMIT) -> tuple[str, ...]:
     """A remark on no grace, or on one above half of the limit, the most that a link gets."""
     if spec.signal and not spec.grace_s:
@@ -148,6 +156,16 @@ def late_signal(spec: ChainSpec, given: Chosen, limit_name: str = TIME_LIMIT) ->
         f"--grace {format_duration(spec.grace_s)} is longer than half of {limit_name} {format_duration(limit)}: each "
         f"job gets its signal only {format_duration(limit // 2)} before its end; give a shorter grace, or a longer "
         "limit",
+    )
+
+
+def no_hand_over(spec: ChainSpec, given: Chosen, limit_name: str = TIME_LIMIT) -> tuple[str, ...]:
+    """A remark on a chain of several jobs without a time limit."""
+    if spec.links == 1 or (limit_s(given) or 0) < UNLIMITED_S:
+        return ()
+    return (
+        f"{limit_name} {given['time']} never ends, so no job hands over: a next one starts only after the one before "
+        "has ended by itself; give a limit with -t",
     )
 
 

@@ -361,7 +361,8 @@ def test_a_chain_without_an_end_retains_its_limit(type_: Type, chain: Callable[[
 
 
 def test_a_job_without_a_limit_is_one_with_an_end_by_its_exit(type_: Type, chain: Callable[[], Chain]) -> None:
-    type_("chain", "edit", "serve", "-t", "0", "--until-done")
+    remark = type_("chain", "edit", "serve", "-t", "0", "--until-done")[1]
+    assert remark.startswith("the time limit 0 never ends, so no job hands over: a next one starts only after")
     assert chain().spec.submission.options["time"] == "0"
     type_("chain", "edit", "serve", "--links", "9")
     assert chain().spec.links == 9

@@ -62,3 +62,8 @@ def test_more_waiting_links_than_the_site_allows_are_a_remark(
 def test_a_grace_above_half_of_the_limit_is_a_remark(submit: Callable[..., tuple[int, str]]) -> None:
     assert "--grace 00:40:00 is longer than half of the time limit 01:00:00: " in submit("--grace", "40m")[1]
     assert "--grace" not in submit("--grace", "30m")[1]
+
+
+def test_a_chain_of_jobs_without_a_limit_is_a_remark(submit: Callable[..., tuple[int, str]]) -> None:
+    assert "the time limit 0 never ends, so no job hands over: " in submit("-t", "0", "--links", "2")[1]
+    assert "never ends" not in submit("-t", "0", "--links", "1")[1]

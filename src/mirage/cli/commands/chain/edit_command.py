@@ -301,13 +301,13 @@ def _with_preset(
 def _checked(spec: ChainSpec, edit: JobEdit, job: Request, now_s: int, *, until_done: bool) -> ChainSpec:
     """Returns the checked specification; folders of a changed job count on this host only."""
     from mirage.agent.chain.edit import checked_spec
-    from mirage.agent.chain.spec_check import check_output_folders, late_signal, too_few_a_day
+    from mirage.agent.chain.spec_check import check_output_folders, time_remarks
 
     is_here = edit.changes_something and not os.environ.get("MIRAGE_SSH")
     directory = Path(job.submission.directory) if is_here else None
     spec = checked_spec(spec, job, directory, until_done=until_done)
     outputs = () if directory is None else check_output_folders(job.given, directory)
-    for remark in (*late_signal(spec, job.given), *too_few_a_day(spec, job.given, now_s), *outputs):
+    for remark in (*time_remarks(spec, job.given, now_s), *outputs):
         click.echo(remark, err=True)
     return spec
 

@@ -227,13 +227,12 @@ def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int)
         check_output_folders,
         check_spec,
         default_grace_s,
-        late_signal,
         least_limit_s,
         limit_s,
         policy_name,
         signal_name,
         slurm_warning_s,
-        too_few_a_day,
+        time_remarks,
     )
     from mirage.agent.model import WAITING_LINKS, ChainSpec
     from mirage.policy.policy_registry import lasting_name
@@ -281,7 +280,7 @@ def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int)
     _check_first_job(spec, request)
     directory = None if os.environ.get("MIRAGE_SSH") else Path(request.submission.directory)
     check_spec(spec, request.given, directory, has_end=has_end, name=words["name"] or "", limit_name=request.limit_name)
-    note(words, *late_signal(spec, request.given, request.limit_name), *too_few_a_day(spec, request.given, now_s))
+    note(words, *time_remarks(spec, request.given, now_s, request.limit_name))
     if directory is not None:
         note(words, *check_output_folders(request.given, directory))
     return spec
