@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mirage.agent.monitoring.outage import AgentState
 from mirage.agent.paths import Home, folder_of
-from mirage.agent.store.lease import holder_name, is_gone
+from mirage.agent.store.lease import holder_name, is_gone, is_suspended
 from mirage.agent.store.protocol import Store
 from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, LeaseHeld, StoreError, one_line
@@ -44,6 +44,13 @@ class RunningAgent:
     pid: int
     here: bool
     until_s: float
+
+    @property
+    def suspension(self) -> str:
+        """A remark on its process where a signal has stopped it; empty otherwise."""
+        if not self.here or not is_suspended(self.pid):
+            return ""
+        return f"the process is suspended, and does nothing: kill -CONT {self.pid} continues it"
 
 
 def running_agent(store: Store, now_s: float) -> RunningAgent | None:

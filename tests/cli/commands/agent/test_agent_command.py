@@ -16,6 +16,7 @@ import pytest
 
 from mirage.agent.agent import Agent
 from mirage.agent.chain.create import store_new_chain
+from mirage.agent.chain.request import Request
 from mirage.agent.hosting.installed_passes import entry_text, pass_script
 from mirage.agent.hosting.pass_memory import LONGEST_EVERY_S, SHORTEST_EVERY_S, PassMemory
 from mirage.agent.model import ChainSpec
@@ -28,6 +29,7 @@ from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.cli import cli_context as cluster
 from mirage.cli import main
 from mirage.cli.commands.agent.foreground_agent import patient_settings
+from mirage.cli.commands.chain.submit_command import ensure_agent
 from mirage.duration import DAY_S
 from mirage.errors import LeaseHeld, SlurmError, SlurmRefused, SlurmUnreachable
 from mirage.slurm.records import Queue, Submission
@@ -115,10 +117,14 @@ def test_an_agent_that_is_suspended_is_reported(store: SqlStore, capsys: pytest.
             agent.send_signal(signal.SIGSTOP)
             os.waitid(os.P_PID, agent.pid, os.WSTOPPED | os.WNOWAIT)
             assert main(["agent", "status"]) == 0
+            assert main(["agent", "start"]) == 0
+            ensure_agent({"quiet": False}, store, NOW_S, Request(Submission("serve.sh"), b"", "serve.sh", {}))
         finally:
             agent.kill()
     words = f"the process is suspended, and does nothing: kill -CONT {agent.pid} continues it"
-    assert capsys.readouterr().out.splitlines()[1:] == [words]
+    status, commands = capsys.readouterr()
+    assert status.splitlines()[1:] == [words]
+    assert commands.splitlines()[1::2] == [f"mirage: warning: {words}"] * 2
 
 
 def test_an_agent_that_cannot_renew_its_lease_shows_its_outage(

@@ -44,6 +44,8 @@ def start(systemd: bool, in_job: bool, partition: str, limit_s: int | None, sbat
             _warn_of_silence()
     if found is not None:
         click.echo(f"an agent runs already on {found.host}, process {found.pid}", err=True)
+        if found.suspension:
+            click.echo(f"mirage: warning: {found.suspension}", err=True)
     elif systemd:
         click.echo(f"started by systemd as {service.install_unit(os.environ).name}")
     elif in_job:

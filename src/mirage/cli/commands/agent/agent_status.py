@@ -26,7 +26,6 @@ def status(ctx: click.Context, as_json: bool) -> None:
     from mirage.agent.hosting.installed_passes import entry_trouble
     from mirage.agent.hosting.pass_memory import outage_of_passes, recent_passes
     from mirage.agent.monitoring.outage import known_outage
-    from mirage.agent.store.lease import is_suspended
 
     now_s = cluster.clock()
     with cluster.store() as store:
@@ -55,8 +54,8 @@ def status(ctx: click.Context, as_json: bool) -> None:
         click.echo(f"no agent runs; {waiting} for one: mirage agent start")
     else:
         click.echo(f"process {found.pid} on {found.host} manages {quantity(alive, 'chain')} of {url}")
-        if found.here and is_suspended(found.pid):
-            click.echo(f"the process is suspended, and does nothing: kill -CONT {found.pid} continues it")
+        if found.suspension:
+            click.echo(found.suspension)
         if outage is not None:
             click.echo(outage.in_words(now_s))
     if trouble and not as_json:

@@ -514,6 +514,8 @@ def ensure_agent(words: Mapping[str, Any], store: SqlStore, now_s: int, request:
     try:
         if (found := running_agent(store, now_s)) is not None:
             note(words, f"the agent on {found.host} (process {found.pid}) manages it")
+            if found.suspension:
+                click.echo(f"mirage: warning: {found.suspension}", err=True)
             return
         if (passes := recent_passes(cluster.home().pass_memory, now_s)) is not None:
             note(words, f"{passes.in_words()} manage it")
