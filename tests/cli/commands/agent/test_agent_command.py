@@ -78,6 +78,23 @@ def test_passes_count_as_an_agent_while_they_come(
     assert main(["agent", "status"]) == 0, "the declared interval"
 
 
+@pytest.mark.usefixtures("store")
+def test_a_pass_without_an_answer_of_slurm_is_incomplete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "squeue").write_text("#!/bin/sh\necho Unable to contact slurm controller >&2; exit 1\n")
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("mirage.agent.background.calibration.ONE_THREAD", {})
+    monkeypatch.setattr("mirage.agent.monitoring.log.start_logging", lambda **_: None)
+    stopping = SimpleNamespace(sleep=None, arrived=lambda: False)
+    monkeypatch.setattr("mirage.cli.commands.agent.agent_once.StopSignals", lambda: stopping)
+    assert main(["agent", "once"]) == 1
+    out, err = capsys.readouterr()
+    assert out == "incomplete pass, 1 Slurm command; the next pass is expected 00:05:00 later\n"
+    assert err == "mirage: warning: squeue had no answer from Slurm: Unable to contact slurm controller\n"
+
+
 def test_an_entry_that_slurm_has_disabled_is_reported(
     store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

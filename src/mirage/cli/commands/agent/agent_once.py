@@ -91,10 +91,8 @@ def once(
         click.echo(json.dumps({**asdict(report), "slurm_commands": commands}))
     else:
         every = format_duration(report.every_s)
-        click.echo(
-            f"{quantity(report.chains, 'chain')}, {quantity(commands, 'Slurm command')}; "
-            f"the next pass is expected {every} later"
-        )
+        over = "incomplete pass" if report.trouble else quantity(report.chains, "chain")
+        click.echo(f"{over}, {quantity(commands, 'Slurm command')}; the next pass is expected {every} later")
     for trouble in filter(None, (rare, report.trouble)):
         click.echo(f"mirage: warning: {trouble}", err=True)
     if report.trouble:
