@@ -60,9 +60,9 @@ def is_excluded(name: str, environment: Mapping[str, str]) -> bool:
 
 
 NOT_FOR_CHAINS = {
-    "array": "a chain is one job after another; submit one chain a task",
+    "array": "a chain is one job after another, and so is a rehearsal; submit or rehearse each task by itself",
     "wait": "a chain continues after its command has ended; see `mirage chain show`",
-    "test-only": "use --dry-run",
+    "test-only": "use `mirage submit --dry-run`",
     "hold": "Mirage itself holds and releases the jobs of a chain; submit the chain when it may run",
     "clusters": "one agent serves one cluster",
 }

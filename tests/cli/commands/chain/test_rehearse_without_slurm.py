@@ -18,7 +18,11 @@ from mirage.slurm.text.batch_script import directives
     [
         ("#!/usr/bin/python3\n", (), "job.sh is no shell script; a rehearsal needs #!/bin/bash"),
         ("#!/bin/bash\ntrue\n", ("--framework", "auto"), "show a framework; name one of hf"),
-        ("#!/bin/bash\ntrue\n", ("--array", "1-2"), "--array cannot be used with a chain"),
+        (
+            "#!/bin/bash\ntrue\n",
+            ("--array", "1-2"),
+            "is one job after another, and so is a rehearsal; submit or rehearse each",
+        ),
     ],
 )
 def test_a_script_that_cannot_be_rehearsed_is_refused(
