@@ -134,6 +134,7 @@ def test_a_job_that_ends_at_once_is_reported_with_its_output(cluster: Any, tmp_p
         cwd=tmp_path, env=environment_of(cluster, tmp_path), capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 1
+    assert "had ended with exit status 127 (a chain pauses after three jobs" in done.stdout
     output = re.search(r"showed no step: see (\S+/slurm-\d+\.out)", done.stdout)
     assert output, done.stdout + done.stderr
     assert "no-such-program: not found" in Path(output[1]).read_text()

@@ -143,15 +143,17 @@ def judge(rehearsal: Rehearsal) -> RehearsalResult:
     last = max((step for _, step in first.steps), default=-1)
     traps = find_traps(rehearsal)
     notes = []
+    early = f"{_ended(first.job, first.exit_code)} before the warning"
     if not first.warned and first.steps:
-        notes.append(f"job {first.job} had ended before the warning: see {first.output}, or give a shorter --after")
+        notes.append(f"{early}: see {first.output}, or give a shorter --after")
     elif not first.warned:
         notes.append(
-            f"job {first.job} had ended before the warning, and showed no step: see {first.output}; report steps with "
-            "mirage.hooks.progress, or print `step N`"
+            f"{early}, and showed no step: see {first.output}; report steps with mirage.hooks.progress, or print `step N`"
         )
     elif not first.steps:
         notes.append("no steps were found: report them with mirage.hooks.progress, or print `step N`")
+    if second.exit_code:
+        notes.append(f"{_ended(second.job, second.exit_code)}: see {second.output}")
     ignoring = any(p.pid == first.shell and first.signal in p.ignores for p in first.at(first.signalled_s))
     if first.warned and first.to_batch_shell and ignoring and not first.trainers():
         notes.append(f"the batch shell of job {first.job} ignores {first.signal}: let its trap pass the signal on")
@@ -177,6 +179,12 @@ def judge(rehearsal: Rehearsal) -> RehearsalResult:
         traps, longest_s, save_s, lead_s, saved, resumed, max(last - resumed + 1, 0) if min(last, resumed) >= 0 else -1,
         first.warned and first.left, tuple(way_of(first) if first.warned else ()), tuple(notes),
     )  # fmt: skip
+
+
+def _ended(job: int, exit_code: int) -> str:
+    """The end of a job in words, with what the status of a failure means for a chain."""
+    failure = f" with exit status {exit_code} (a chain pauses after three jobs in a row that fail so soon)"
+    return f"job {job} had ended" + failure * bool(exit_code)
 
 
 def way_of(run: ObservedRun) -> list[str]:
@@ -229,12 +237,12 @@ def _run(
         if not waited(record.exists, on_this_clock_s(5)):
             begun = folder / f"output.{job}"
             output = begun.read_text(encoding="utf-8") if begun.exists() else ""
+            ended = f"{_ended(job, _exit_code(slurm, job))} and nothing was recorded"
             raise MirageError(
-                f"job {job} has ended and nothing was recorded: it ended at once (see its output, {output}), or its "
-                f"node could not run {sys.executable} (see {folder}/observer.{job})"
+                f"{ended}: it ended at once (see its output, {output}), or its node could not run {sys.executable} "
+                f"(see {folder}/observer.{job})"
                 if output
-                else f"job {job} has ended and nothing was recorded; the nodes must be able to write to {folder}; see "
-                "the job's output"
+                else f"{ended}; the nodes must be able to write to {folder}; see the job's output"
             )
 
         report(f"job {job} runs; waits for its first step, for at most {format_duration(round(plan.first_step_s))}")
@@ -261,9 +269,10 @@ def _run(
     wait_until(lambda: '"over"' in record.read_text(encoding="utf-8"), kill_wait_s + 2, POLL_S)
     ended_s = killed_s if left else clock()
     signalled_s = signalled_s if warned else clock()  # after its last sample
-    return read_run(
+    run = read_run(
         record, progress, job, (plan.signal, plan.to_batch_shell, signalled_s), math.inf if left else killed_s, ended_s
     )
+    return replace(run, exit_code=_exit_code(slurm, job))
 
 
 class _WaitReasons:
@@ -285,6 +294,11 @@ class _WaitReasons:
 def _over(slurm: SlurmClient, job: int) -> bool:
     """Whether a job has ended, or the controller has forgotten it."""
     return all(found.state not in UNFINISHED for found in slurm.observe_jobs([job]))
+
+
+def _exit_code(slurm: SlurmClient, job: int) -> int:
+    """The exit status of a job that has failed; 0 for any other."""
+    return next((one.exit_code for one in slurm.observe_jobs([job]) if one.state is JobState.FAILED), 0)
 
 
 def _without(files: tuple[FileChange, ...], directory: str, paths: set[str]) -> tuple[FileChange, ...]:

@@ -96,6 +96,7 @@ class ObservedRun:
         lines: Times and lines of the output.
         steps: Times and steps, from the progress file or the output.
         saves: Times and steps of checkpoints that the training itself reported.
+        exit_code: Exit status of a job that has failed; 0 for any other.
     """
 
     job: int
@@ -111,6 +112,7 @@ class ObservedRun:
     lines: tuple[tuple[float, str], ...] = ()
     steps: tuple[tuple[float, int], ...] = ()
     saves: tuple[tuple[float, int], ...] = ()
+    exit_code: int = 0
 
     def at(self, time_s: float) -> tuple[ObservedProcess, ...]:
         """The processes at a time."""
