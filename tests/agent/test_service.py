@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -12,7 +13,7 @@ from contextlib import closing
 import pytest
 
 from mirage.agent.paths import Home
-from mirage.agent.service import install_unit, start, systemd_unit
+from mirage.agent.service import RunningAgent, install_unit, start, stop, systemd_unit
 from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import open_store
 from mirage.errors import ConfigurationError, LeaseHeld, StoreError
@@ -117,6 +118,17 @@ def test_an_agent_without_a_store_leaves_no_process(tmp_path, monkeypatch):
     with pytest.raises(StoreError):
         start(Home(tmp_path, f"sqlite:///{tmp_path}/store.db"), {}, 0.0)
     assert started == []
+
+
+def test_an_agent_that_is_suspended_is_stopped():
+    with subprocess.Popen(["sleep", "617"]) as agent:
+        agent.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, agent.pid, os.WSTOPPED | os.WNOWAIT)
+        try:
+            stop(RunningAgent(holder_name(agent.pid), socket.gethostname(), agent.pid, True, 0.0), patience_s=10.0)
+        finally:
+            agent.kill()
+    assert agent.returncode == -signal.SIGTERM
 
 
 def test_of_two_agents_started_at_once_the_second_names_the_first(tmp_path):

@@ -116,19 +116,20 @@ def start(home: Home, environment: Mapping[str, str], now_s: float) -> int:
 
 
 def stop(found: RunningAgent, patience_s: float = 30.0) -> None:
-    """End an agent of this host cleanly.
+    """End an agent of this host cleanly, also a suspended one.
 
     Raises:
         ConfigurationError: It runs on another host, or does not end.
     """
     if not found.here:
         raise ConfigurationError(f"the agent runs on {found.host} (process {found.pid}); stop it there")
+    os.kill(found.pid, signal.SIGCONT)  # a suspended process handles no other signal
     os.kill(found.pid, signal.SIGTERM)
     if wait_until(lambda: is_gone(found.holder), patience_s):
         return
     raise ConfigurationError(
-        f"the agent (process {found.pid}) has not ended within {patience_s:g} s: kill -CONT {found.pid} continues it "
-        f"if it was suspended, and kill -9 {found.pid} ends it; no job is lost"
+        f"the agent (process {found.pid}) has not ended within {patience_s:g} s; kill -9 {found.pid} ends it, and no "
+        "job is lost"
     )
 
 
