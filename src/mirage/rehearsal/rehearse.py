@@ -71,6 +71,7 @@ class RehearsalResult:
         resumed: First step of the second run; −1 for none.
         lost: Steps that were computed twice; −1 where unknown.
         left: Whether the first job was there at the warning, and left before its end.
+        failed: Whether the second job failed while it was observed.
         way: The way of the signal, one line for each hop; empty where none was sent.
     """
 
@@ -82,13 +83,14 @@ class RehearsalResult:
     resumed: int
     lost: int
     left: bool
+    failed: bool
     way: tuple[str, ...]
     notes: tuple[str, ...]
 
     @property
     def passed(self) -> bool:
-        """Whether the first run left, the second one resumed, and no trap was found."""
-        return not self.traps and self.left and self.resumed > 0 and self.saved > 0
+        """Whether the first run left, the second one resumed, and no trap nor failure was found."""
+        return not self.traps and self.left and not self.failed and self.resumed > 0 and self.saved > 0
 
 
 def rehearse(
@@ -148,7 +150,8 @@ def judge(rehearsal: Rehearsal) -> RehearsalResult:
         notes.append(f"{early}: see {first.output}, or give a shorter --after")
     elif not first.warned:
         notes.append(
-            f"{early}, and showed no step: see {first.output}; report steps with mirage.hooks.progress, or print `step N`"
+            f"{early}, and showed no step: see {first.output}; report steps with mirage.hooks.progress, or print "
+            "`step N`"
         )
     elif not first.steps:
         notes.append("no steps were found: report them with mirage.hooks.progress, or print `step N`")
@@ -177,7 +180,7 @@ def judge(rehearsal: Rehearsal) -> RehearsalResult:
     lead_s = math.ceil(max(longest_s, 0) + save_s + rehearsal.kill_wait_s) if save_s == save_s and gaps else math.nan
     return RehearsalResult(
         traps, longest_s, save_s, lead_s, saved, resumed, max(last - resumed + 1, 0) if min(last, resumed) >= 0 else -1,
-        first.warned and first.left, tuple(way_of(first) if first.warned else ()), tuple(notes),
+        first.warned and first.left, second.exit_code != 0, tuple(way_of(first) if first.warned else ()), tuple(notes),
     )  # fmt: skip
 
 

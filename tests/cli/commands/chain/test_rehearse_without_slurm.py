@@ -127,5 +127,5 @@ def test_the_jobs_end_and_are_warned_by_the_rehearsal_alone(
     ],
 )
 def test_what_is_unknown_is_not_a_number(saved: int, lost: int, line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    _print(RehearsalResult((), math.nan, math.nan, math.nan, saved, 43, lost, False, (), ()), "")
+    _print(RehearsalResult((), math.nan, math.nan, math.nan, saved, 43, lost, False, False, (), ()), "")
     assert capsys.readouterr().out.startswith(line)
