@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirage.slurm_words.exit_status import exit_of
+from mirage.slurm_words.exit_status import exit_of, exit_of_wait_status
 
 
 @pytest.mark.parametrize(
@@ -13,3 +13,8 @@ from mirage.slurm_words.exit_status import exit_of
 )
 def test_an_exit(text: str, expected: tuple[int, int]) -> None:
     assert exit_of(text) == expected
+
+
+@pytest.mark.parametrize(("status", "expected"), [(256, (1, 0)), (9, (0, 9)), (4021, (0, 53))])
+def test_a_wait_status_has_an_exit_code_or_a_signal(status: int, expected: tuple[int, int]) -> None:
+    assert exit_of_wait_status(status) == expected

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from mirage.slurm_words.numbers import count_of
 
 
@@ -12,5 +14,5 @@ def exit_of(text: str) -> tuple[int, int]:
 
 
 def exit_of_wait_status(status: int) -> tuple[int, int]:
-    """Exit code and signal of a wait(2) status."""
-    return status >> 8, status & 0x7F
+    """Exit code and signal of a wait(2) status; the code is 0 where a signal ended the job."""
+    return (0 if os.WIFSIGNALED(status) else status >> 8), status & 0x7F
