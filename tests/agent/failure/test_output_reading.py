@@ -108,10 +108,24 @@ def test_output_that_cannot_be_read_is_named_and_nothing_stops(tmp_path: Path) -
     )  # fmt: skip
 
 
-def test_a_missing_folder_of_the_output_is_named(tmp_path: Path) -> None:
-    case = Readings(tmp_path, options={"output": "logs/run.log", "error": "logs/run.err"})
+@pytest.mark.parametrize("known", [{"exit_code": 1}, {"ended_s": 6_000}])
+def test_a_missing_folder_of_the_output_is_named(tmp_path: Path, known: dict[str, Any]) -> None:
+    case = Readings(tmp_path, failed(**known), options={"output": "logs/run.log", "error": "logs/run.err"})
     expected = f"there is no output of it in {tmp_path}/logs/run.log and {tmp_path}/logs/run.err"
-    assert case.update() == [(1, "cause-unknown", f"job 101: {expected}; there is no folder {tmp_path}/logs here")]
+    missing = f"there is no folder {tmp_path}/logs here, and Slurm makes none"
+    assert case.update() == [(1, "cause-unknown", f"job 101: {expected}; {missing}")]
+
+
+@pytest.mark.parametrize("options", [{"output": "logs/run.log"}, {"error": "logs/run.err"}])
+def test_a_job_that_slurm_ends_without_a_folder_for_its_output_pauses_the_chain(
+    tmp_path: Path, options: dict[str, str | None]
+) -> None:
+    case = Readings(tmp_path, options=options)
+    if "output" not in options:
+        case.write("")
+    kinds = [kind for _, kind, _ in case.update()]
+    assert (kinds, case.world.chain.excluded) == (["cause-found", "paused"], "")
+    assert f": there is no folder {tmp_path}/logs here, and Slurm makes none; mend the cause" in case.world.chain.why
 
 
 def test_the_user_s_own_patterns_count_from_the_next_failure_on(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ class FailureCause:
 
 
 def builtin_patterns() -> tuple[LogPattern, ...]:
-    """The twenty patterns of ``log_patterns.toml``."""
+    """The patterns of ``log_patterns.toml``."""
     text = (files("mirage.agent.failure") / "log_patterns.toml").read_text(encoding="utf-8")
     return parse_patterns(text, "log_patterns.toml")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mirage.agent.chain.submission import effective_options, script_of
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.retries import BROKEN, NO_FAULT, pause, way_on
+from mirage.agent.cycle.retries import BROKEN, NO_FAULT, failed_soon, pause, way_on
 from mirage.agent.cycle.transitions import AT_THE_LIMIT_S, SLURM_EARLY_S, is_last
 from mirage.agent.failure.job_output import output_files
 from mirage.agent.failure.log_patterns import (
@@ -110,7 +110,10 @@ class OutputReadings:
         job = context.job_of(chain, link)
         name = job.name if job is not None else ""
         failed = is_failure(chain, link, context.settings)
-        work = partial(read_files, chain, link, self.folder, context.backend.user, name, failed=failed)
+        by_signal = failed_soon(link, context.settings) and not link.exit_code
+        work = partial(
+            read_files, chain, link, self.folder, context.backend.user, name, failed=failed, by_signal=by_signal
+        )
         hangs = bool(self.under_way)
         if len(self.under_way) >= self.at_once:
             none = OutputSearch(detail=f"{self.at_once} other outputs do not answer")
@@ -154,7 +157,9 @@ def counts_for_progress(chain: Chain, link: Link) -> bool:
     return bool(chain.spec.progress_file) and link.started_s != MISSING and link.outcome not in NO_FAULT
 
 
-def read_files(chain: Chain, link: Link, folder: Path, user: str, name: str, *, failed: bool) -> OutputSearch:
+def read_files(
+    chain: Chain, link: Link, folder: Path, user: str, name: str, *, failed: bool, by_signal: bool
+) -> OutputSearch:
     """The progress after a link, and the cause of its end in the output of its batch script.
 
     Args:
@@ -162,6 +167,7 @@ def read_files(chain: Chain, link: Link, folder: Path, user: str, name: str, *, 
         user: The user of the job.
         name: The name of the job; empty where it is not known.
         failed: Whether the link has failed, so that its output is searched.
+        by_signal: Whether it failed soon and without an exit code, as where Slurm cannot open its output.
 
     Raises:
         ConfigurationError: The user's own patterns are not valid.
@@ -184,10 +190,12 @@ def read_files(chain: Chain, link: Link, folder: Path, user: str, name: str, *, 
         patterns, trouble = builtin_patterns(), f"; only the built-in patterns count: {error}"
     tails = [tail for file in files if (tail := tail_of(file, link.started_s)) is not None]
     listed = " and ".join(map(str, files))
+    missing = dict.fromkeys(file.parent for file in files if not file.parent.is_dir())
+    absent = [f"there is no folder {folder} here, and Slurm makes none" for folder in missing]
+    if by_signal:
+        tails += absent
     if not tails:
-        missing = dict.fromkeys(file.parent for file in files if not file.parent.is_dir())
-        absent = "".join(f"; there is no folder {folder} here" for folder in missing)
-        return OutputSearch(None, f"there is no output of it in {listed}{absent}", progress)
+        return OutputSearch(None, "; ".join([f"there is no output of it in {listed}", *absent]), progress)
     why = f"no line of {listed} matches a pattern{trouble}"
     return OutputSearch(find_cause("\n".join(tails), patterns), why, progress)
 
