@@ -207,6 +207,32 @@ def test_a_node_with_a_port_that_is_taken_meanwhile_is_named_and_all_is_removed(
 
 @pytest.mark.slow
 @pytest.mark.real_slurm
+def test_a_controller_that_ends_at_its_start_is_not_waited_for(tmp_path: Path) -> None:
+    cluster = PrivateCluster(LabSpec(directory=tmp_path / "lab", nodes=1, extra=("SchedulerType=sched/none",)))
+    begun_s = time.monotonic()
+    with pytest.raises(SlurmUnreachable, match=r"^slurmctld ended after its start; slurmctld\.log") as error:
+        cluster.up()
+    assert time.monotonic() - begun_s < 20
+    assert "fatal: Failed to initialize sched plugin" in str(error.value)
+    assert not (tmp_path / "lab").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.real_slurm
+def test_a_controller_with_a_port_that_is_taken_meanwhile_is_named(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("mirage.lab.real.private_cluster._NODE_S", 3.0)
+    cluster = PrivateCluster(LabSpec(directory=tmp_path / "lab", nodes=1))
+    cluster.write()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", cluster.spec.port))
+        taken.listen()
+        with pytest.raises(SlurmUnreachable, match=r"^slurmctld ended after its start; slurmctld\.log"):
+            cluster.up()
+    cluster.purge()
+
+
+@pytest.mark.slow
+@pytest.mark.real_slurm
 def test_its_end_ends_jobs_and_what_they_started(private_cluster) -> None:
     """Also a job that begins because the one that it waits for has just been ended."""
     cluster = private_cluster(nodes=1)

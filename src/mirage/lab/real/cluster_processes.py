@@ -9,7 +9,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from mirage.errors import SlurmUnreachable
@@ -31,13 +31,13 @@ _KEEPERS = ("slurmstepd", "slurm_script")
 _DAEMONS = ("munged", "slurmctld", "slurmd", "slurmdbd", "slurmrestd", "slurmstepd")
 
 
-def daemons_of(directory: Path) -> list[int]:
+def daemons_of(directory: Path, names: Collection[str] = _DAEMONS) -> list[int]:
     """Returns the process IDs of the daemons of a cluster, also where its files are gone."""
     files = os.fsencode(directory.absolute() / "etc")
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (entry / "comm").read_text().strip() in _DAEMONS:
+            if (entry / "comm").read_text().strip() in names:
                 words = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
                 found += [int(entry.name)] * (files + b"/" in words)
     return sorted(found)

@@ -26,6 +26,9 @@ from mirage.real_time import on_this_clock_s, real_s, wait_until
 _NODE_S = 30.0
 """Real seconds after which a slurmd that still has no process has ended."""
 
+_CONTROLLER_S = 1.0
+"""Real seconds after which a slurmctld that has no process has ended: it starts by two forks."""
+
 _KILLED_LAST = ("slurmrestd", "slurmctld", "slurmdbd", "mariadb", "munged", clock.NAME)
 
 
@@ -104,11 +107,18 @@ class PrivateCluster:
             self._until(lambda: not lives(pid), 10, "slurmctld is gone", self.spec.log / "slurmctld.log")
 
     def start_controller(self) -> None:
-        """Start slurmctld if it does not run."""
+        """Start slurmctld if it does not run.
+
+        Raises:
+            SlurmUnreachable: It has ended, as after a fatal error in slurm.conf, or does not answer.
+        """
         if not self.processes.alive("slurmctld"):
             self.processes.daemon("slurmctld")
-        log = self.spec.log / "slurmctld.log"
-        self._until(lambda: answers(self.spec.port + CONTROLLER), 30, "slurmctld answers", log)
+        end_s = real_s() + _CONTROLLER_S
+        self._until(
+            lambda: answers(self.spec.port + CONTROLLER) or (real_s() > end_s and self._controller_has_ended()), 30,
+            "slurmctld answers", self.spec.log / "slurmctld.log",
+        )  # fmt: skip
 
     def running(self) -> dict[str, int]:
         """Process ids of running processes, by name."""
@@ -173,7 +183,8 @@ class PrivateCluster:
             self._start_rest()
         end_s = real_s() + min(_NODE_S, patience_s)
         self._until(
-            lambda: self._all_idle() or (real_s() > end_s and self._a_node_has_ended()), patience_s,
+            lambda: self._all_idle()
+            or (real_s() > end_s and (self._controller_has_ended() or self._a_node_has_ended())), patience_s,
             "all nodes are idle", self.spec.log / "slurmctld.log",
         )  # fmt: skip
 
@@ -214,6 +225,12 @@ class PrivateCluster:
             return False
         return len(set(shown.split())) >= self.spec.nodes
 
+    def _controller_has_ended(self) -> bool:
+        """Return False, or raise if slurmctld has ended."""
+        if not daemons_of(self.spec.directory, ("slurmctld",)):
+            raise _ended("slurmctld", self.spec.log / "slurmctld.log")
+        return False
+
     def _a_node_has_ended(self) -> bool:
         """Return False, or raise if a slurmd has ended.
 
@@ -221,10 +238,7 @@ class PrivateCluster:
         """
         for name in self.spec.node_names:
             if not self.processes.alive(name):
-                raise SlurmUnreachable(
-                    f"slurmd of node {name} ended after its start; {name}.log ends with",
-                    tail(self.spec.log / f"{name}.log"),
-                )
+                raise _ended(f"slurmd of node {name}", self.spec.log / f"{name}.log")
         return False
 
     def _end_jobs(self) -> None:
@@ -235,3 +249,7 @@ class PrivateCluster:
             raise SlurmUnreachable(
                 f"timed out after {patience_s:g} s, waiting until {what}; {log.name} ends with", tail(log)
             )
+
+
+def _ended(what: str, log: Path) -> SlurmUnreachable:
+    return SlurmUnreachable(f"{what} ended after its start; {log.name} ends with", tail(log))
