@@ -169,18 +169,23 @@ def test_a_link_without_a_limit_has_no_time_left_to_show(type_: Type, store: Sql
         ("102", "unknown chain '102': this is a job of chain serve; give that name"),
     ],
 )
-@pytest.mark.parametrize("command", ["show", "log", "explain", "report", "pause", "resume", "stop"])
+@pytest.mark.parametrize("command", ["show", "log", "explain", "report", "pause", "resume", "stop", "rm"])
 def test_a_name_that_is_not_clear_is_refused(type_: Type, command: str, name: str, message: str) -> None:
     assert type_("chain", command, name, status=1) == ("", f"mirage: error: {message}\n")
 
 
-def test_how_a_chain_without_an_agent_ends_is_explained(type_: Type) -> None:
+@pytest.mark.parametrize("end_file", ["stop", "done"])
+@pytest.mark.parametrize("command", ["show", "stop", "rm"])
+def test_how_a_chain_without_an_agent_ends_is_explained(type_: Type, command: str, end_file: str) -> None:
     folder = cluster.home().agentless_folder("it's mine")
     folder.mkdir(parents=True)
     (folder / "link.sh").touch()
     end = shlex.join(["touch", f"{folder}/stop"])
     message = f"chain it's mine has no agent, its jobs decide; their log is {folder}/log; to end it, {end}"
-    assert type_("chain", "stop", "it's mine", status=1) == ("", f"mirage: error: {message}\n")
+    assert type_("chain", command, "it's mine", status=1) == ("", f"mirage: error: {message}\n")
+    (folder / end_file).touch()
+    message = f"chain it's mine has no agent, and no further job follows; its log is {folder}/log; to remove it"
+    assert message in type_("chain", command, "it's mine", status=1)[1]
 
 
 def test_log(type_: Type) -> None:

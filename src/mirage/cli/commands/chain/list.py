@@ -49,6 +49,12 @@ def find(store: Store, name: str) -> Chain:
         folder = cluster.home().agentless_folder(name)
         if not (folder / LINK_SCRIPT).is_file():
             raise
+    if name not in cluster.home().agentless_chains():
+        remove = shlex.join(["rm", "-r", str(folder)])
+        raise ConfigurationError(
+            f"chain {name} has no agent, and no further job follows; its log is {folder}/log; to remove it after the "
+            f"last job, {remove}"
+        )
     end = shlex.join(["touch", f"{folder}/stop"])
     raise ConfigurationError(f"chain {name} has no agent, its jobs decide; their log is {folder}/log; to end it, {end}")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mirage.cli import cli_context as cluster
+from mirage.cli.commands.chain.list import find
 from mirage.cli.options import CONTEXT, examples
 from mirage.errors import ConfigurationError
 
@@ -28,7 +29,7 @@ def rm(names: tuple[str, ...], all_done: bool) -> None:
         what = "give the names or --all-done, not both" if names else "name the chains, or give --all-done"
         raise click.UsageError(what)
     with cluster.store() as store:
-        chosen = [store.chain(name) for name in dict.fromkeys(names)]
+        chosen = [find(store, name) for name in dict.fromkeys(names)]
         if all_done:
             chosen = [chain for chain in store.chains() if chain.state.value == "done"]
         for chain in chosen:
