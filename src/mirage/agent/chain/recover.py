@@ -30,10 +30,7 @@ from mirage.slurm.backend import Backend, cluster_of
 from mirage.slurm.records import AccountedJob, QueuedJob
 from mirage.slurm_words.states import ALIVE
 
-ASLEEP = (
-    "recovered; no job of it is in the queue, and whether it was paused, stopped or at its end is not "
-    "known: `mirage chain resume {name}` continues it, `mirage chain stop {name}` ends it"
-)
+ASLEEP = "recovered without a job: `mirage chain resume {name}` or `mirage chain stop {name}`"
 JOBS_ONLY = "neither a backup nor chains/NAME/chain.json describes it; its jobs continue unchanged"
 
 
