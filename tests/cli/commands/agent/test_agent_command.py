@@ -19,7 +19,7 @@ from mirage.agent.chain.create import store_new_chain
 from mirage.agent.chain.request import Request
 from mirage.agent.hosting.installed_passes import entry_text, pass_script
 from mirage.agent.hosting.pass_memory import LONGEST_EVERY_S, SHORTEST_EVERY_S, PassMemory
-from mirage.agent.model import ChainSpec
+from mirage.agent.model import ChainSpec, EventRecord, Link, LinkState
 from mirage.agent.monitoring.outage import STORE, OutageWatch
 from mirage.agent.paths import private_folder
 from mirage.agent.settings import AgentSettings
@@ -142,6 +142,26 @@ def test_an_agent_that_is_suspended_is_reported(store: SqlStore, capsys: pytest.
     status, commands = capsys.readouterr()
     assert status.splitlines()[1:] == [words]
     assert commands.splitlines()[1::2] == [f"mirage: warning: {words}"] * 2
+
+
+@pytest.mark.parametrize(
+    ("known", "warns"),
+    [
+        ((Link(2, 1, LinkState.RUNNING, 101), Link(2, 2, LinkState.HELD, 102)), True),
+        ((Link(2, 1, LinkState.ENDED, 101), Link(2, 2)), True),
+        ((Link(2, 1, LinkState.ENDED, 101), Link(2, 2, LinkState.HELD, 102)), False),
+    ],
+)
+def test_a_chain_that_still_needs_the_agent_is_named_when_it_ends(
+    store: SqlStore, capsys: pytest.CaptureFixture[str], known: tuple[Link, ...], warns: bool
+) -> None:
+    store.add_chain("train", ChainSpec(Submission("train.sh"), agentless_after=1), NOW_S)
+    store.put_links(known, EventRecord(2, 0, NOW_S, "recovered", ""))
+    with subprocess.Popen(["sleep", "60"]) as agent:
+        store.take_lease(holder_name(agent.pid), NOW_S - 10, 60)
+        assert main(["agent", "stop"]) == 0
+    warning = "mirage: warning: chain train still needs an agent, until its first job without one has taken over: "
+    assert capsys.readouterr() == (f"ended process {agent.pid}\n", f"{warning}mirage agent start\n" * warns)
 
 
 def test_an_agent_that_cannot_renew_its_lease_shows_its_outage(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from mirage.cli.commands.agent.agent_install import check_job_options, job_optio
 from mirage.cli.commands.agent.foreground_agent import is_pass_under_way
 from mirage.cli.options import CONTEXT, examples
 from mirage.errors import LeaseHeld, SlurmError, StoreError
+
+if TYPE_CHECKING:
+    from mirage.agent.store.protocol import Store
 
 
 @click.command(
@@ -75,9 +79,11 @@ def stop() -> None:
     """End the agent of this host; a chain continues only with jobs that are already queued."""
     from mirage.agent import service
 
+    not_passed_on: list[str] = []
     try:
         with cluster.store() as store:
             found = service.running_agent(store, cluster.clock())
+            not_passed_on = _not_passed_on(store)
     except StoreError as error:
         found = service.recorded_agent(cluster.home())
         if found is None:
@@ -88,3 +94,25 @@ def stop() -> None:
         return
     service.stop(found)
     click.echo(f"ended process {found.pid}")
+    for name in not_passed_on:
+        click.echo(
+            f"mirage: warning: chain {name} still needs an agent, until its first job without one has taken over: "
+            "mirage agent start",
+            err=True,
+        )
+
+
+def _not_passed_on(store: Store) -> list[str]:
+    """Returns the chains that continue without an agent, but have a link that needs one."""
+    from mirage.agent.model import LinkState
+    from mirage.job_state import MISSING
+
+    return [
+        chain.name
+        for chain in store.chains(alive=True)
+        if chain.spec.agentless
+        and any(
+            link.state is not LinkState.ENDED and (link.number <= chain.spec.agentless_after or link.job == MISSING)
+            for link in store.links(chain.id)
+        )
+    ]
