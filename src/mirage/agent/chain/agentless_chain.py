@@ -132,7 +132,7 @@ def _options(request: Request, spec: ChainSpec) -> dict[str, str | None]:
         key: value for key, value in request.given.items() if key not in ("parsable", "quiet", "verbose", "wrap")
     }
     options["job-name"] = request.job_name
-    options.setdefault("chdir", request.submission.directory)
+    options["chdir"] = str(Path(request.submission.directory, options.get("chdir") or ""))
     if spec.slurm_warning_s:
         options["signal"] = f"B:{_WARNING}@{spec.slurm_warning_s}"
     return options

@@ -87,3 +87,20 @@ def test_a_request_that_was_not_sent_is_no_lost_answer(
     assert message in printed
     assert ("that end within 00:05:00 stop the chain, and with -t 5 every job does" in printed) is warns
     assert (tmp_path / "home" / "agentless" / "alone").exists() == (status == 75)
+
+
+@pytest.mark.parametrize("given", [(), ("-D", "sub"), ("-D", "/")])
+def test_every_job_runs_in_the_folder_of_the_first(
+    given: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text("#!/bin/sh\nexit 1\n")
+    sbatch.chmod(0o755)
+    monkeypatch.setattr(SlurmClient, "machine", lambda _: Machine((), ()))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("MIRAGE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "train.sh").write_text("#!/bin/sh\n")
+    assert main(["submit", "--agentless", "--dry-run", "-t", "1:00:00", *given, "train.sh"]) == 0
+    assert f" --chdir={Path(tmp_path, *given[1:])} " in capsys.readouterr().out
