@@ -6,6 +6,7 @@ import json
 import math
 import os
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -345,3 +346,17 @@ def test_the_first_step_is_found_while_the_record_grows_and_each_line_is_read_on
     assert len(parsed) == 3
     progress.write_text('{"time_s": 7, "step": 8}\n')
     assert FirstStep(tmp_path / "absent", progress).time_s() == 7
+
+
+def test_a_job_that_ends_while_its_files_are_listed_is_recorded_as_ended(tmp_path: Path) -> None:
+    record, output = tmp_path / "record", tmp_path / "output"
+    slow = "import time; from mirage.rehearsal import observer as o; o.files_below = lambda *_: time.sleep(0.8) or {}"
+    with output.open("w") as out:
+        job = subprocess.Popen(["sh", "-c", "sleep 0.4; echo step 1"], stdout=out)
+    observer = subprocess.Popen(
+        [sys.executable, "-c", f"{slow}; o.main(['', {str(record)!r}, 'mark', '{job.pid}'])"], cwd=tmp_path
+    )
+    assert (job.wait(), observer.wait()) == (0, 0)
+    found = read_run(record, tmp_path / "progress", 7, ("USR2", True, INF), INF, INF)
+    assert ([line for _, line in found.lines], len(found.samples)) == (["step 1"], 1)
+    assert not replace(found, signalled_s=found.samples[0][0]).warned

@@ -33,12 +33,13 @@ def main(words: list[str]) -> None:
         signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_IGN)
     entry = f"MIRAGE_OBSERVED={mark}".encode()
     own: dict[int, bool] = {os.getpid(): False, int(shell): True}
-    shown: list[Any] = []
-    files: dict[str, tuple[int, int, int]] = files_below(".", output, record)
+    shown: list[Any] | None = None
     place, rest = os.path.getsize(output) if os.path.isfile(output) else 0, b""  # it may hold that of an earlier job
+    files: dict[str, tuple[int, int, int]] = files_below(".", output, record)
     with open(record, "a", encoding="utf-8") as out:
         out.write(json.dumps({"time_s": 0, "shell": int(shell), "output": output, "place": place}) + "\n")
     while True:
+        over = not os.path.exists(f"/proc/{shell}")
         now_s = time.clock_gettime(time.CLOCK_REALTIME)
         entries: list[dict[str, Any]] = []
         processes = _processes(entry, own)
@@ -53,7 +54,6 @@ def main(words: list[str]) -> None:
         files = found
         lines, place, rest = _lines(output, place, rest)
         entries += [{"line": line} for line in lines]
-        over = not os.path.exists(f"/proc/{shell}")
         if over:
             entries.append({"over": True})
         with open(record, "a", encoding="utf-8") as out:
