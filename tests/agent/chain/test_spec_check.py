@@ -195,10 +195,12 @@ def test_fewer_links_a_day_than_a_day_can_need_are_reported(
                                     ("hold:1", 60, "1 h")],
 )  # fmt: skip
 def test_a_constant_lead_is_shorter_than_the_limit(policy: str, minutes: int, lead: str) -> None:
-    spec = ChainSpec(Submission("job.sh"), policy=policy)
-    check_spec(spec, {"time": str(minutes + 1)}, None, has_end=True)
-    with pytest.raises(ConfigurationError, match=f"--policy {policy} leads by {lead}, which is not less than the time"):
-        check_spec(spec, {"time": str(minutes)}, None, has_end=True)
+    spec = ChainSpec(Submission("job.sh"), policy=policy, signal="USR2", grace_s=120, warmup_s=60)
+    check_spec(spec, {"time": str(minutes + 4)}, None, has_end=True)
+    for longer, over in ((0, ""), (3, "with 00:03:00 for warm-up and grace ")):
+        refused = f"--policy {policy} leads by {lead}, which {over}is not less than the time limit"
+        with pytest.raises(ConfigurationError, match=refused):
+            check_spec(spec, {"time": str(minutes + longer)}, None, has_end=True)
 
 
 def test_a_chain_that_is_never_to_hold_two_takes_a_policy_that_never_does() -> None:

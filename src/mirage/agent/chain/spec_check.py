@@ -350,7 +350,7 @@ def _output_problem(where: Path, file: str) -> tuple[str, str]:
 
 
 def _check_times(spec: ChainSpec, limit: int, lasts: str) -> None:
-    """Check that a link has time between warm-up and grace, and outlives the lead."""
+    """Check that a link has time between warm-up and grace, and for the lead."""
     if spec.warmup_s >= limit:
         raise ConfigurationError(
             f"--warmup {format_duration(spec.warmup_s)} is not shorter than {lasts}: no link would ever be ready; "
@@ -369,8 +369,10 @@ def _check_times(spec: ChainSpec, limit: int, lasts: str) -> None:
         )
     constant = spec.policy.partition(":")[0] in OF_CONSTANT_HOURS
     hours = getattr(make_policy(spec.policy), "hours", 0.0) if constant else 0.0
-    if hours * HOUR_S >= limit:
+    over_s = spec.warmup_s + min(grace_s, limit // 2)
+    if hours * HOUR_S + over_s >= limit:
+        over = "" if hours * HOUR_S >= limit else f"with {format_duration(over_s)} for warm-up and grace "
         raise ConfigurationError(
-            f"--policy {spec.policy} leads by {hours:g} h, which is not less than {lasts}: the next job would be due "
-            "before the last one started; give a longer limit, or a shorter lead, such as lead:0.5 for half an hour"
+            f"--policy {spec.policy} leads by {hours:g} h, which {over}is not less than {lasts}: the next job would be "
+            "due before the last one started; give a longer limit, or a shorter lead, such as lead:0.5 for half an hour"
         )

@@ -267,7 +267,7 @@ def test_a_limit_with_a_unit_is_stored_in_slurms_form(type_: Type, chain: Callab
 def test_a_grace_and_a_brake_that_do_not_fit_the_limit_are_a_remark(
     type_: Type, chain: Callable[[], Chain], words: tuple[str, ...], remark: str
 ) -> None:
-    assert type_("chain", "edit", "serve", "-t", "3:00:00", *words)[1].startswith(remark)
+    assert type_("chain", "edit", "serve", "--policy", "auto", "-t", "3:00:00", *words)[1].startswith(remark)
 
 
 def test_a_dry_run_shows_the_next_job_and_changes_nothing(type_: Type, chain: Callable[[], Chain]) -> None:
