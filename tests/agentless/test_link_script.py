@@ -32,6 +32,12 @@ until [ "$(wc -l < polls)" -ge 5 ]; do sleep 0.02; done
 """
 
 
+def write_commands(folder: Path, texts: dict[str, str]) -> None:
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+
+
 def submissions(folder: Path, squeue: str, **environment: str) -> int:
     """Number of calls of sbatch by a link that polls at least five times."""
     waits = Tree(FEATURES, ANSWERS, Leaf("wait"))
@@ -40,9 +46,7 @@ def submissions(folder: Path, squeue: str, **environment: str) -> int:
         "squeue": squeue, "sbatch": "#!/bin/sh\necho x >> sbatches\necho 8\n", "scancel": "#!/bin/sh\n",
         "job.sh": JOB, "link.sh": link_script(spec, waits),
     }  # fmt: skip
-    for name, text in commands.items():
-        (folder / name).write_text(text)
-        (folder / name).chmod(0o755)
+    write_commands(folder, commands)
     subprocess.run(
         ["sh", "link.sh", "1", "0"], cwd=folder, check=True, timeout=60, capture_output=True,
         env={"PATH": f"{folder}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", **environment},
@@ -93,9 +97,7 @@ echo "8 PENDING N/A afterany:7(unfulfilled) 1 1:00 1 p N/A agentless:train:key:2
         "sleep": "#!/bin/sh\nexec /bin/sleep 0.05\n", "job.sh": JOB.replace("-ge 5", "-ge 99"),
         "link.sh": link_script(spec, Tree(FEATURES, ANSWERS, Leaf("submit"))),
     }  # fmt: skip
-    for name, text in texts.items():
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
+    write_commands(tmp_path, texts)
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
     link = subprocess.Popen(
         ["sh", "link.sh", "1", "0"], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL, start_new_session=True
@@ -140,9 +142,7 @@ def test_a_wrong_estimate_burns_no_link_after_another(
         "scancel": "#!/bin/sh\n", "scontrol": "#!/bin/sh\necho $* >> updates\n", "job.sh": JOB,
         "link.sh": link_script(spec, submits),
     }  # fmt: skip
-    for name, text in commands.items():
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
+    write_commands(tmp_path, commands)
     if left_s:
         (tmp_path / "link.1").write_text(f"job=6 next=7 freed=1 quick=0 end={now_s + int(left_s)}\n")
     subprocess.run(
@@ -150,6 +150,25 @@ def test_a_wrong_estimate_burns_no_link_after_another(
         env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"},
     )  # fmt: skip
     assert (tmp_path / "updates").exists() is released
+
+
+@pytest.mark.parametrize("shell", [["sh"], ["bash", "--posix"]])
+def test_the_processes_of_a_job_get_the_signal_and_end_after_the_grace(tmp_path: Path, shell: list[str]) -> None:
+    spec = AgentlessSpec("train", "key", str(tmp_path), "job.sh", {}, grace_s=1, until_done=False, least_s=0)
+    write_commands(tmp_path, {
+        "squeue": SQUEUE.format(comment="agentless:train:key:2", hidden=":"), "scancel": "#!/bin/sh\n",
+        "sbatch": "#!/bin/sh\necho x >> sbatches\necho 8\n", "job.sh": "#!/bin/sh\ntrap '' USR2\n./child.sh\n",
+        "child.sh": "#!/usr/bin/env python3\nimport signal, time\n"
+        "signal.signal(signal.SIGUSR2, lambda *_: open('warned', 'w').close())\nopen('begun', 'w').close()\n"
+        "time.sleep(60)\n",
+        "link.sh": link_script(spec, Tree(FEATURES, ANSWERS, Leaf("wait"))),
+    })  # fmt: skip
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
+    link = subprocess.Popen([*shell, "link.sh", "1", "0"], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+    until((tmp_path / "begun").exists, 30, "the child runs")
+    link.send_signal(signal.SIGUSR2)
+    assert link.wait(20) == 128 + signal.SIGTERM
+    assert (tmp_path / "warned").exists()
 
 
 def test_the_status_of_a_job_that_leaves_on_the_signal_is_its_own(tmp_path: Path) -> None:

@@ -138,8 +138,8 @@ leave() {
   [ $leaving = 0 ] && [ "$child" ] || return
   leaving=1
   say "hands over"
-  [ -z "$signal" ] || kill -s "$signal" "-$child" 2>/dev/null || kill -s "$signal" "$child"
-  { sleep $grace; kill -s TERM "-$child"; sleep 30; kill -s KILL "-$child"; } 2>/dev/null &
+  [ -z "$signal" ] || kill -"$signal" "-$child" 2>/dev/null || kill -s "$signal" "$child"
+  { sleep $grace; kill -TERM "-$child"; sleep 30; kill -KILL "-$child"; } 2>/dev/null &
   reaper=$!
 }
 
