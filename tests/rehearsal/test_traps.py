@@ -58,6 +58,8 @@ def names(of: Rehearsal) -> list[str]:
 
 KILLED: dict[str, Any] = {"killed_s": 108.0, "gone_s": 110.0}
 NO_SAVE: dict[str, Any] = {"files": (FileChange(95.0, "state/step-5", 40),)}
+EACH_SECOND = tuple(FileChange(90.2 + k + size / 400, "state/last", size) for k in range(18) for size in (0, 40))
+DEAF = replace(SHELL, catches=(), ignores=("USR1",))
 FOREGROUND = replace(SHAPE, in_background=False)
 PLAIN = replace(SHAPE, traps=(), forwards=(), in_background=False)
 
@@ -147,6 +149,13 @@ PLAIN = replace(SHAPE, traps=(), forwards=(), in_background=False)
             rehearsal(
                 run(processes=(SHELL, replace(TRAINER, catches=())), **KILLED, **NO_SAVE), shape=PLAIN, delivers="file"
             ),
+        ),
+        (  # saves went on as before the warning
+            "signal-read-too-late", rehearsal(run(**KILLED, steps_until_s=108, files=EACH_SECOND), run(72, first=18))
+        ),
+        (  # so they did, with steps that are longer than the grace, and nobody heard the warning
+            "not-resumed",
+            rehearsal(run(processes=(DEAF,), **KILLED, files=EACH_SECOND), run(72, first=1), shape=PLAIN),
         ),
         (  # a program that only starts the trainer
             "signal-read-too-late",
@@ -292,6 +301,7 @@ def test_a_log_that_grows_at_every_step_is_no_checkpoint() -> None:
     growing = tuple(FileChange(86.0 + k, "metrics.jsonl", 10 * k) for k in range(17))
     assert saved_step(run(files=growing)) == -1
     assert saved_step(run(files=(*growing, FileChange(97.5, "last.pt", 9)))) == 8
+    assert saved_step(run(files=EACH_SECOND[1::2])) == 10, "a file that is written again at every step is one"
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from mirage.presets.preset import FILE, NOTHING
 from mirage.rehearsal.two_runs import FileChange, ObservedProcess, ObservedRun, Rehearsal
 
 SOON_S = 5.0
 """A process that is gone this soon after a signal was ended by it."""
+
+MOST_STEPS = 2
+"""Steps from the warning to the begin of the save that it causes."""
 
 MOST_LOST = 2
 """Steps between a checkpoint on the warning and the last step that was printed."""
@@ -84,7 +88,7 @@ def _logs(run: ObservedRun) -> set[str]:
         sizes = [change.size for change in changes]
         seconds = {int(change.time_s) for change in changes}
         span_s = max(run.signalled_s - changes[0].time_s, 1.0)
-        grows = sizes == sorted(sizes) and -1 not in sizes and len(seconds) >= max(5, span_s / 2)
+        grows = all(a < b for a, b in pairwise([-1, *sizes])) and len(seconds) >= max(5, span_s / 2)
         if grows or path.endswith((".log", ".out", ".err")) or ".tfevents." in path:
             found.add(path)
     return found
@@ -122,7 +126,13 @@ def saved_on_warning(rehearsal: Rehearsal) -> bool:
 
 
 def _begun_save(run: ObservedRun) -> tuple[FileChange, ...]:
-    """The changes of a save that began after the warning: no step followed it."""
+    """The changes of a save that began after the warning: no step followed it.
+
+    Where saves and steps went on as before the warning, the last save was not made for it.
+    """
+    later = [time_s for time_s, _ in run.steps if time_s > run.signalled_s]
+    if len(later) > MOST_STEPS and checkpoint_changes(run, _first_step_s(run), run.signalled_s):
+        return ()
     last_s = max((time_s for time_s, _ in run.steps), default=0.0)
     return tuple(c for c in checkpoint_changes(run, run.signalled_s) if c.time_s + 1 >= last_s)
 
@@ -239,7 +249,8 @@ def save_longer_than_grace(rehearsal: Rehearsal) -> str:
     changes = _begun_save(run)
     if run.left or not changes or (run.saves and run.saves[-1][0] >= run.signalled_s):
         return ""
-    if run.trainers() and not any(_handles(rehearsal, trainer) for trainer in run.trainers()):
+    warned = run.trainers() or [p for p in run.at(run.signalled_s) if p.program != "slurmstepd"]
+    if not any(_handles(rehearsal, process) for process in warned):
         return ""  # a periodic save
     lasted_s = run.killed_s - changes[0].time_s
     begun_s = changes[0].time_s - run.signalled_s
