@@ -171,7 +171,8 @@ def test_a_damaged_description_is_named_with_what_to_do(
     assert main(["lab", *words, str(tmp_path)]) == 1
     assert capsys.readouterr().err == (
         f"mirage: error: {tmp_path}/spec.json is not the description of a private cluster; "
-        f"end the processes that still run, with the ids in {tmp_path}/run, and remove {tmp_path}\n"
+        "name another directory, or, if this was one, end the processes that still run, with the ids in "
+        f"{tmp_path}/run, and remove it\n"
     )
 
 

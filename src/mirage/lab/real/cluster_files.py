@@ -52,8 +52,8 @@ def read_spec(spec: LabSpec) -> LabSpec:
         return LabSpec(**{**known, "directory": directory, "extra": tuple(known["extra"])})
     except (ValueError, TypeError, KeyError) as error:
         raise ConfigurationError(
-            f"{stored} is not the description of a private cluster; end the processes that still run, with the ids in "
-            f"{directory / 'run'}, and remove {directory}"
+            f"{stored} is not the description of a private cluster; name another directory, or, if this was one, end "
+            f"the processes that still run, with the ids in {directory / 'run'}, and remove it"
         ) from error
 
 

@@ -110,6 +110,10 @@ def test_an_option_that_slurm_refuses_is_a_warning(
     (tmp_path / "other.sh").write_text("#!/bin/bash\n#SBATCH -p nopart\n")
     assert "Slurm would refuse the next job now" in type_("chain", "edit", "serve", *dry, "other.sh")[1]
     assert "-p nopart" in str(tried[1]["text"])
+    before = chain()
+    _, err = type_("chain", "edit", "serve", "-p", "nopart", "--replace-waiting", *dry, status=1)
+    assert err.endswith("give other options, or leave --replace-waiting out; nothing was changed\n")
+    assert chain() == before
 
 
 def test_an_edit_needs_no_answer_of_slurm(type_: Type, slurm: Any, chain: Callable[[], Chain]) -> None:

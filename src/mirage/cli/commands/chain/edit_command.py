@@ -144,10 +144,11 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
             changed = {**edited, "excluded": (chain.excluded, "-")}
         if not changed and not words["replace_waiting"]:
             raise ConfigurationError(f"chain {chain.name} is like that already; nothing changes")
-        if edit.changes_something and edited:
-            warn_of_refusal(replace(chain, spec=spec), job)
-        _report_new_end(words, chain, spec, store.links(chain.id), now_s)
         waiting = [link.job for link in store.links(chain.id) if link.state.value in ("held", "queued")]
+        is_due = words["replace_waiting"] and bool(waiting)
+        if (edit.changes_something and edited) or is_due:
+            warn_of_refusal(replace(chain, spec=spec), job, is_due=is_due)
+        _report_new_end(words, chain, spec, store.links(chain.id), now_s)
         if chain.state.value == "ending":
             click.echo(f"chain {chain.name} is ending: no job follows the running one, whatever changes", err=True)
         if words["replace_waiting"] and not waiting:

@@ -166,11 +166,12 @@ def caller() -> Caller:
     return Caller(os.environ, directory, umask, soft_limits(), script)
 
 
-def warn_of_refusal(chain: Chain, job: Request) -> None:
+def warn_of_refusal(chain: Chain, job: Request, *, is_due: bool = False) -> None:
     """Warns if Slurm would refuse a chain's next job now; this may change until it is due.
 
     Raises:
         InvalidOptions: sbatch cannot parse the options, which does not change.
+        ConfigurationError: Slurm would refuse it, and it is due.
     """
     from mirage.agent.chain.create import with_scripts
     from mirage.agent.chain.submission import link_submission
@@ -183,7 +184,10 @@ def warn_of_refusal(chain: Chain, job: Request) -> None:
     except InvalidOptions:
         raise
     except SlurmRefused as error:
-        click.echo(f"mirage: warning: Slurm would refuse the next job now: {error}; give other options", err=True)
+        refused = f"Slurm would refuse the next job now: {error}; give other options"
+        if is_due:
+            raise ConfigurationError(f"{refused}, or leave --replace-waiting out; nothing was changed") from error
+        click.echo(f"mirage: warning: {refused}", err=True)
     except SlurmError:  # it is tried when the job is due
         return
 
