@@ -17,8 +17,8 @@ from mirage.rehearsal.two_runs import FileChange, ObservedProcess, ObservedRun, 
 SOON_S = 5.0
 """A process that is gone this soon after a signal was ended by it."""
 
-MOST_STEPS = 2
-"""Steps from the warning to the begin of the save that it causes."""
+DELIVERED_S, MOST_STEPS = 2.0, 2
+"""Seconds from the warning to the signal, and steps from the signal to the begin of the save that it causes."""
 
 MOST_LOST = 2
 """Steps between a checkpoint on the warning and the last step that was printed."""
@@ -130,7 +130,7 @@ def _begun_save(run: ObservedRun) -> tuple[FileChange, ...]:
 
     Where saves and steps went on as before the warning, the last save was not made for it.
     """
-    later = [time_s for time_s, _ in run.steps if time_s > run.signalled_s]
+    later = [time_s for time_s, _ in run.steps if time_s > run.signalled_s + DELIVERED_S]
     if len(later) > MOST_STEPS and checkpoint_changes(run, _first_step_s(run), run.signalled_s):
         return ()
     last_s = max((time_s for time_s, _ in run.steps), default=0.0)
