@@ -21,7 +21,7 @@ def found(cluster: ControlCluster, pools: Pools = POOLS) -> dict[str, tuple[str,
 @pytest.mark.parametrize("word", ["Mirage-Control", "mirage-control2"])
 def test_a_comment_that_is_nearly_the_word_is_named(word: str) -> None:
     rows = found(ControlCluster(jobs=[pending(5), pending(6, Comment=f"bert, {word}")]))
-    why = f"1 has not opted in; a comment has '{word}', and the word of these pools is 'mirage-control'"
+    why = f"1 job (has not opted in); a comment has '{word}', and the word of these pools is 'mirage-control'"
     assert rows["jobs"][2] == f"left out: {why}"
 
 
@@ -33,7 +33,7 @@ def test_a_cluster_that_is_ready() -> None:
     assert rows["rights"][1] == "ops: operator"
     assert rows["owner"][1] == "3 nodes, 12 GPUs"
     assert rows["loans"][1] == "1 now"
-    assert rows["jobs"][1:] == ("1 pending and 1 running jobs take part", "left out: 1 has not opted in")
+    assert rows["jobs"][1:] == ("1 pending and 1 running jobs take part", "left out: 1 job (has not opted in)")
     assert rows["requests"][1] == "5 a minute: 5 every 60 s"
     changing = ("update", "create", "delete", "requeue", "modify")
     assert not [argv for argv in cluster.ran if set(changing) & set(argv) or argv[0] in ("scancel", "sbatch")]

@@ -123,7 +123,7 @@ def _jobs(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
         yield Finding(FAIL, "jobs", "no view", str(error))
         return
     running = sum(job.running for job in view.jobs)
-    out = "; ".join(f"{count} {why}" for why, count in sorted(view.left_out.items()))
+    out = "; ".join(f"{quantity(count, 'job')} ({why})" for why, count in sorted(view.left_out.items()))
     others = {word for one in snapshot.jobs for word in one.job.comment.replace(",", " ").split()} - {pools.comment}
     for word in difflib.get_close_matches(pools.comment, sorted(others), n=1, cutoff=0.8) if out else []:
         out += f"; a comment has {shown(word)}, and the word of these pools is {shown(pools.comment)}"
