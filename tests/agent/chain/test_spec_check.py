@@ -197,8 +197,10 @@ def test_fewer_links_a_day_than_a_day_can_need_are_reported(
 def test_a_constant_lead_is_shorter_than_the_limit(policy: str, minutes: int, lead: str) -> None:
     spec = ChainSpec(Submission("job.sh"), policy=policy, signal="USR2", grace_s=120, warmup_s=60)
     check_spec(spec, {"time": str(minutes + 4)}, None, has_end=True)
+    name = "hold" if policy == "hold:1" else "lead"
     for longer, over in ((0, ""), (3, "with 00:03:00 for warm-up and grace ")):
-        refused = f"--policy {policy} leads by {lead}, which {over}is not less than the time limit"
+        refused = f"--policy {policy} leads by {lead}, which {over}is not less than the time limit .*, "
+        refused += rf"such as {name}:{(minutes + longer - 3) / 120:.2g} \(hours\)"
         with pytest.raises(ConfigurationError, match=refused):
             check_spec(spec, {"time": str(minutes + longer)}, None, has_end=True)
 

@@ -58,6 +58,20 @@ class AgentlessRequest:
     first: Submission
 
 
+def shell_tree(policy: str) -> ShellTree:
+    """The tree of a policy that a job's shell can run.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    made = make_policy(policy)
+    if isinstance(made, ShellTree):
+        return made
+    raise ConfigurationError(
+        f"--agentless decides by a tree in the job, not by {policy}; leave --policy out, or give {POLICY}:tree=FILE"
+    )
+
+
 def agentless_request(
     home: Home, request: Request, spec: ChainSpec, name: str, slurm: SlurmClient, now_s: int, *, continues: bool = False
 ) -> AgentlessRequest:
@@ -72,12 +86,7 @@ def agentless_request(
         ConfigurationError: The policy is no tree that a shell can run, the limit is infinite, or the user requests a
             signal from Slurm.
     """
-    policy = make_policy(spec.policy)
-    if not isinstance(policy, ShellTree):
-        raise ConfigurationError(
-            f"--agentless decides by a tree in the job, not by {spec.policy}; leave --policy out, or give "
-            f"{POLICY}:tree=FILE"
-        )
+    policy = shell_tree(spec.policy)
     given = request.given
     if "signal" in given:
         raise ConfigurationError("--signal cannot be used with --agentless; give --signal-previous and --grace")

@@ -369,10 +369,12 @@ def _check_times(spec: ChainSpec, limit: int, lasts: str) -> None:
         )
     constant = spec.policy.partition(":")[0] in OF_CONSTANT_HOURS
     hours = getattr(make_policy(spec.policy), "hours", 0.0) if constant else 0.0
+    name = spec.policy.partition(":")[0] if ":" in spec.policy else "lead"
     over_s = spec.warmup_s + min(grace_s, limit // 2)
     if hours * HOUR_S + over_s >= limit:
         over = "" if hours * HOUR_S >= limit else f"with {format_duration(over_s)} for warm-up and grace "
         raise ConfigurationError(
             f"--policy {spec.policy} leads by {hours:g} h, which {over}is not less than {lasts}: the next job would be "
-            "due before the last one started; give a longer limit, or a shorter lead, such as lead:0.5 for half an hour"
+            "due before the last one started; give a longer limit, or a shorter lead, such as "
+            f"{name}:{(limit - over_s) / 2 / HOUR_S:.2g} (hours)"
         )

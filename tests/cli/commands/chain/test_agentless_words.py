@@ -26,6 +26,7 @@ from mirage.slurm.records import Machine, SlurmPartition
         (("--dry-run",), 1, "this site allows no chains in partition closed; choose another partition (site file"),
         (("--interruption-cost", "3"), 2, "--agentless weighs interruption and overlap alike; give a tree"),
         (("--policy", "lead:0.1"), 1, "--agentless decides by a tree in the job, not by lead:0.1"),
+        (("--policy", "lead:99"), 1, "--agentless decides by a tree in the job, not by lead:99"),
         (("--policy", "shell-tree:tree=absent.txt"), 1, "cannot read absent.txt: No such file or directory; name a"),
         (("--policy", "shell-tree:tree=/dev/null"), 1, "cannot read /dev/null: it is a device, which may have no end"),
         (("--policy", "shell-tree:40"), 1, "shell-tree takes use=SHARE (above 0, at most 1: 0.4 for 40 %), tree=MODEL"),

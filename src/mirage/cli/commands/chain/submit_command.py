@@ -321,6 +321,7 @@ def _submit_agentless(
         POLICY,
         agentless_request,
         all_end_soon,
+        shell_tree,
         submit_agentless,
     )
 
@@ -334,6 +335,7 @@ def _submit_agentless(
             f"--policy {POLICY}:tree=FILE"
         )
     words["policy"] = words["policy"] or POLICY
+    shell_tree(words["policy"])
     spec = new_spec(words, cost, request, now_s)
     name, slurm = words["name"] or new_name(words, request), cluster.client()
     chain = agentless_request(cluster.home(), request, spec, name, slurm, now_s)
