@@ -98,6 +98,7 @@ def test_without_files_there_are_no_rules(tmp_path: Path) -> None:
         ("most_overlap = 45", "a duration is a text, such as"),
         ("most_held_jobs = 1.5", "it is a number of at least 0"),
         ('most_waiting_links = "2"', "it is a number of at least 0"),
+        ("most_waiting_links = 0", "it is a number of at least 1: one link waits in every chain"),
         ('no_chains_in_partitions = ["debug,short"]', 'it is a list of names, one a text: ["debug", "short"]'),
         ('no_chains_in_partitions = ["debug", "main*"]', "no name has a *, with which sinfo marks the default"),
         ('no_chains_in_qos = ["*"]', "write each name in full"),

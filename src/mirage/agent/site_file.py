@@ -253,6 +253,12 @@ def _count(value: object) -> int:
     return value
 
 
+def _at_least_one(value: object) -> int:
+    if not (count := _count(value)):
+        raise ValueError("it is a number of at least 1: one link waits in every chain")
+    return count
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.isprintable():
         raise TypeError("it is one line of text")
@@ -287,7 +293,7 @@ _RULES: dict[str, tuple[str, Callable[[object], Any]]] = {
     "least_poll": ("least_poll_s", _least_poll_s),
     "most_chains": ("most_chains", _count),
     "most_held_jobs": ("most_held_jobs", _count),
-    "most_waiting_links": ("most_waiting_links", _count),
+    "most_waiting_links": ("most_waiting_links", _at_least_one),
     "most_overlap": ("most_overlap_s", _duration_s),
     "no_chains_in_partitions": ("no_chains_in_partitions", _names),
     "no_chains_in_qos": ("no_chains_in_qos", _qos),

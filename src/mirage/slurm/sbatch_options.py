@@ -160,6 +160,16 @@ def refuse_unit(name: str, limit: str | None) -> None:
         raise ConfigurationError(f"sbatch knows no units in {name}={limit}; write {name}={plain}")
 
 
+def refuse_no_nodes(nodes: str | None) -> None:
+    """Refuses a job of no nodes; ``sbatch --test-only`` accepts it.
+
+    Raises:
+        ConfigurationError: The number is 0.
+    """
+    if nodes and re.fullmatch(r"0+(-0+)?", nodes):
+        raise ConfigurationError(f"--nodes={nodes}: a job needs at least one node; give another number")
+
+
 def to_argv(options: Mapping[str, str | None]) -> list[str]:
     """Options as words for sbatch."""
     return [f"--{name}" if value is None else f"--{name}={value}" for name, value in options.items()]

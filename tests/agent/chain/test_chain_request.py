@@ -48,6 +48,8 @@ def test_a_limit_with_a_unit_reaches_sbatch_in_its_own_form(tmp_path: Path, limi
         ("--wait job.sh", b"#!/bin/sh\n", {}, "--wait cannot be used with a chain: a chain continues"),
         ("job.sh", b"#!/bin/sh\n#SBATCH --wait\n", {}, "--wait cannot be used"),
         ("-H job.sh", b"#!/bin/sh\n", {}, "--hold cannot be used"),
+        ("-N 0 job.sh", b"#!/bin/sh\n", {}, "--nodes=0: a job needs at least one node"),
+        ("job.sh", b"#!/bin/sh\n#SBATCH -N 0-0\n", {}, "--nodes=0-0: a job needs at least one node"),
         ("-N1 : -N1 job.sh", b"#!/bin/sh\n", {}, "heterogeneous job"),
         ("job.sh", b"#!/bin/sh\n#SBATCH -N1\n#SBATCH hetjob\n", {}, "line 3 .*heterogeneous job"),
         ("job.sh", b"#!/bin/sh\r\necho\r\n", {}, r"Batch script contains DOS line breaks \(\\r\\n\)"),

@@ -18,7 +18,7 @@ from mirage.duration import format_duration, parse_limit_s
 from mirage.errors import ConfigurationError
 from mirage.presets.detect import own_next_job
 from mirage.slurm.records import Submission
-from mirage.slurm.sbatch_options import VARIABLES, Chosen, from_environment, refuse_unit
+from mirage.slurm.sbatch_options import VARIABLES, Chosen, from_environment, refuse_no_nodes, refuse_unit
 from mirage.slurm.text.batch_script import directives, ignored
 from mirage.text_file import unreadable
 
@@ -60,7 +60,7 @@ def is_excluded(name: str, environment: Mapping[str, str]) -> bool:
 
 
 NOT_FOR_CHAINS = {
-    "array": "a chain is one job after another, and so is a rehearsal; submit or rehearse each task by itself",
+    "array": "submit one chain for each task; a rehearsal runs one of them",
     "wait": "a chain continues after its command has ended; see `mirage chain show`",
     "test-only": "use `mirage submit --dry-run`",
     "hold": "Mirage itself holds and releases the jobs of a chain; submit the chain when it may run",
@@ -187,7 +187,7 @@ def with_slurms_limits(options: Chosen) -> Chosen:
 
 
 def check_for_chain(given: Chosen, environment: Mapping[str, str]) -> None:
-    """Refuse the options of sbatch that make no sense for a chain.
+    """Refuse options of sbatch that make no sense for a chain, and a job of no nodes.
 
     Raises:
         ConfigurationError: One of them is given.
@@ -197,6 +197,7 @@ def check_for_chain(given: Chosen, environment: Mapping[str, str]) -> None:
             variables = [name for name, meant in VARIABLES.items() if meant == option and environment.get(name)]
             hint = f" ({' and '.join(variables)} in the environment)" if variables else ""
             raise ConfigurationError(f"--{option}{hint} cannot be used with a chain: {why}")
+    refuse_no_nodes(given.get("nodes"))
 
 
 def read_script(chosen: Chosen, script: str | None, caller: Caller) -> tuple[bytes, str]:

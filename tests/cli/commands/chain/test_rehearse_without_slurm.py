@@ -21,7 +21,7 @@ from mirage.slurm.text.batch_script import directives
         (
             "#!/bin/bash\ntrue\n",
             ("--array", "1-2"),
-            "is one job after another, and so is a rehearsal; submit or rehearse each",
+            "submit one chain for each task; a rehearsal runs one of them",
         ),
     ],
 )

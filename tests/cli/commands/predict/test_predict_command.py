@@ -8,13 +8,16 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from mirage.cli import cli_context as cluster
 from mirage.cli import main
+from mirage.cli.commands.predict.reported_prediction import pending_job
 from mirage.duration import DAY_S, HOUR_S
+from mirage.errors import ConfigurationError
 from mirage.job_state import JobState
 from mirage.lab.commands.server import Served, served_slurm
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
@@ -428,12 +431,23 @@ def test_without_a_controller_it_reports_what_to_do(terminal: Terminal, words: l
         (["-t", "soon", "serve.sh"], "--time: 'soon' is no duration"),
         (["--compare", "--time", "4h,soon", "serve.sh"], "--time: 'soon' is no duration"),
         (["--compare", "--nodes", "1,many", "serve.sh"], "'many' is no number of nodes; write --nodes=1,2,4"),
+        (["-N", "0", "serve.sh"], "--nodes=0: a job needs at least one node"),
+        (["--compare", "--nodes", "0", "serve.sh"], "--nodes=0: a job needs at least one node"),
     ],
 )
 def test_options_are_checked_before_slurm_is_queried(terminal: Terminal, words: list[str], message: str) -> None:
     terminal.served.close()
     terminal.type(*words, status=1)
     assert f"error: {message}" in terminal.stderr
+
+
+@pytest.mark.parametrize(
+    ("state", "since"), [(JobState.RUNNING, "1970-01-01T00:01:40Z"), (JobState.CANCELLED, "1970-01-01T00:03:20Z")]
+)
+def test_a_job_that_has_ended_is_reported_with_its_end(state: JobState, since: str) -> None:
+    now: Any = SimpleNamespace(queue=SimpleNamespace(jobs=[QueuedJob(7, state, start_s=100, end_s=200)]))
+    with pytest.raises(ConfigurationError, match=f"job 7 is {state.name.lower()}, since {since}: it is not pending"):
+        pending_job(now, 7)
 
 
 def test_stored_promises_are_shown_without_a_controller(terminal: Terminal) -> None:

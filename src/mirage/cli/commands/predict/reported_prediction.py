@@ -10,7 +10,7 @@ import click
 
 from mirage.duration import UNLIMITED_S, format_duration
 from mirage.errors import StoreError
-from mirage.job_state import MISSING, JobState
+from mirage.job_state import MISSING, UNFINISHED, JobState
 
 if TYPE_CHECKING:
     from mirage.cli.commands.predict.cluster_now import ClusterNow
@@ -252,6 +252,7 @@ def pending_job(now: ClusterNow, number: int) -> QueuedJob:
     if job is None:
         raise ConfigurationError(f"the queue shows no job {number}; see `squeue --me`")
     if job.state is not JobState.PENDING:
-        started = f", since {utc(job.start_s)}" if job.start_s != MISSING else ""
-        raise ConfigurationError(f"job {number} is {job.state.name.lower()}{started}: it is not pending")
+        since_s = job.start_s if job.state in UNFINISHED else job.end_s
+        since = f", since {utc(since_s)}" if since_s != MISSING else ""
+        raise ConfigurationError(f"job {number} is {job.state.name.lower()}{since}: it is not pending")
     return job

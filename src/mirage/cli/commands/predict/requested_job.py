@@ -63,7 +63,7 @@ def read_request(words: list[str], *, comparing: bool) -> RequestedJob:
         ConfigurationError: The script cannot be read, an option is not one of sbatch, a limit or a number of a list
             cannot be read, a list is not to be compared, or the job is heterogeneous.
     """
-    from mirage.slurm.sbatch_options import from_environment, parse_sbatch, refuse_unit
+    from mirage.slurm.sbatch_options import from_environment, parse_sbatch, refuse_no_nodes, refuse_unit
     from mirage.slurm.text.batch_script import directives
 
     options, script, arguments = parse_sbatch(words)
@@ -88,6 +88,7 @@ def read_request(words: list[str], *, comparing: bool) -> RequestedJob:
         except ConfigurationError as error:
             source = "SBATCH_TIMELIMIT" if "time" in in_environment.keys() - chosen.keys() else "--time"
             raise ConfigurationError(f"{source}: {error}") from error
+    refuse_no_nodes({**declared, **chosen}.get("nodes"))
     for number in lists.get("nodes", ()):
         node_count(number)
     own = {name: declared[name] for name in lists.keys() & declared.keys()}
