@@ -366,6 +366,11 @@ TIMED_OUT = {"state": LinkState.ENDED, "outcome": JobState.TIMEOUT, "started_s":
             ("unsignalled", "job 101 reached its limit 114 s after its signal, of a grace of 120 s"),
         ),
         ({"signalled_s": 4_485}, {}, None),
+        (  # slurmctld was down, and so was Slurm's own signal
+            {"signalled_s": 4_641, "ended_s": 4_652},
+            {"slurm_warning_s": 120},
+            ("unsignalled", "job 101 reached its limit 41 s before its signal: Slurm did not answer"),
+        ),
         ({}, {"signal": ""}, None),
         ({"outcome": JobState.COMPLETED}, {}, None),
         (

@@ -222,9 +222,13 @@ def is_unsignalled(chain: Chain, link: Link) -> bool:
 
     Slurm's own signal counts where the link was submitted with one: it needs no agent.
     """
-    spec = chain.spec
-    by_agent = bool(spec.signal_to(link.number)[0]) and not spec.slurm_warning_of(link.number)
+    by_agent = bool(chain.spec.signal_to(link.number)[0]) and not _is_signalled_by_slurm(chain, link)
     return by_agent and _is_signalled_late(chain, link)
+
+
+def _is_signalled_by_slurm(chain: Chain, link: Link) -> bool:
+    """Whether Slurm itself has signalled a link: not if its controller was down until later."""
+    return bool(chain.spec.slurm_warning_of(link.number)) and link.signalled_s <= _ended_by_limit_s(link)
 
 
 def note_end(context: CycleContext, chain: Chain, link: Link) -> None:
@@ -233,11 +237,11 @@ def note_end(context: CycleContext, chain: Chain, link: Link) -> None:
         return
     came = "without a signal of the agent"
     if link.signalled_s != MISSING:
-        came = (
-            f"{_ended_by_limit_s(link) - link.signalled_s} s after its signal, of a grace of {grace_s(chain, link)} s"
-        )
+        after_s = _ended_by_limit_s(link) - link.signalled_s
+        came = f"{after_s} s after its signal, of a grace of {grace_s(chain, link)} s"
+        came = came if after_s >= 0 else f"{-after_s} s before its signal: Slurm did not answer"
     kind, detail = "unsignalled", f"job {link.job} reached its limit {came}"
-    if chain.spec.slurm_warning_of(link.number):
+    if _is_signalled_by_slurm(chain, link):
         kind, detail = "signalled-by-slurm", f"{detail}; Slurm's own --signal has reached its batch script"
     context.change_link(link, context.event(chain.id, link.number, kind, detail))
 
