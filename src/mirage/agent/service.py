@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mirage.agent.monitoring.outage import AgentState
 from mirage.agent.paths import Home, folder_of
-from mirage.agent.store.lease import holder_name, is_gone, is_suspended
+from mirage.agent.store.lease import has_open, holder_name, is_gone, is_suspended
 from mirage.agent.store.protocol import Store
 from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, LeaseHeld, StoreError, one_line
@@ -60,9 +60,14 @@ def running_agent(store: Store, now_s: float) -> RunningAgent | None:
 
 
 def last_agent(store: Store) -> RunningAgent | None:
-    """The agent that had the lease last, even an expired one, unless it is certainly dead."""
+    """The agent that had the lease last, even an expired one, unless it is certainly dead.
+
+    An agent of this host that has another file open is none: a copy of a folder has a copy of the lease.
+    """
     held = store.lease()
-    return None if held is None else _agent(*held)
+    found = None if held is None else _agent(*held)
+    is_copy = found is not None and found.here and store.path is not None and not has_open(found.pid, store.path)
+    return None if is_copy else found
 
 
 def recorded_agent(home: Home) -> RunningAgent | None:

@@ -86,6 +86,19 @@ def is_suspended(pid: int) -> bool:
     return _stat_fields(pid)[:1] in (["T"], ["t"])
 
 
+def has_open(pid: int, path: Path) -> bool:
+    """Whether a process of this host has a file open; also where this cannot be read."""
+    try:
+        files = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return True
+    for file in files:
+        with contextlib.suppress(OSError):
+            if file.samefile(path):
+                return True
+    return False
+
+
 def _start_ticks(pid: int) -> str:
     """The start of a process in clock ticks since boot; empty where there is none."""
     fields = _stat_fields(pid)

@@ -15,7 +15,13 @@ from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, Eve
 
 
 class Store(Protocol):
-    """A store for the agent; times are the agent's own clock, seconds since 1970."""
+    """A store for the agent; times are the agent's own clock, seconds since 1970.
+
+    Attributes:
+        path: Its file; None on a server.
+    """
+
+    path: Path | None
 
     def identity(self) -> StoreIdentity:
         """The random letters in the tag of every job, and the cluster of the chains."""

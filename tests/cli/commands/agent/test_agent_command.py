@@ -125,8 +125,28 @@ def test_where_one_runs_on_another_host(store: SqlStore, tmp_path: Path, capsys:
     assert capsys.readouterr() == ("", "mirage: error: the agent runs on login7 (process 4242); stop it there\n")
 
 
+def agent_of(store: SqlStore) -> subprocess.Popen[bytes]:
+    """A process that has the file of a store open, as an agent has."""
+    assert store.path is not None
+    with store.path.open() as file:
+        return subprocess.Popen(["sleep", "617"], stdin=file)
+
+
+def test_the_agent_of_a_folder_does_not_manage_a_copy_of_it(
+    store: SqlStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other").touch()
+    with (tmp_path / "other").open() as file, subprocess.Popen(["sleep", "617"], stdin=file) as agent:
+        store.take_lease(holder_name(agent.pid), NOW_S - 10, 60)
+        assert main(["agent", "status"]) == 1
+        assert main(["agent", "stop"]) == 0
+        agent.kill()
+    waits = f"no agent runs; 1 chain of {store.engine.url} waits for one: mirage agent start\n"
+    assert capsys.readouterr() == (waits, "no agent runs\n")
+
+
 def test_an_agent_that_is_suspended_is_reported(store: SqlStore, capsys: pytest.CaptureFixture[str]) -> None:
-    with subprocess.Popen(["sleep", "617"]) as agent:
+    with agent_of(store) as agent:
         try:
             store.take_lease(holder_name(agent.pid), NOW_S - 10, 60)
             assert main(["agent", "status"]) == 0
@@ -157,7 +177,7 @@ def test_a_chain_that_still_needs_the_agent_is_named_when_it_ends(
 ) -> None:
     store.add_chain("train", ChainSpec(Submission("train.sh"), agentless_after=1), NOW_S)
     store.put_links(known, EventRecord(2, 0, NOW_S, "recovered", ""))
-    with subprocess.Popen(["sleep", "60"]) as agent:
+    with agent_of(store) as agent:
         store.take_lease(holder_name(agent.pid), NOW_S - 10, 60)
         assert main(["agent", "stop"]) == 0
     warning = "mirage: warning: chain train still needs an agent, until its first job without one has taken over: "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +46,7 @@ def test_pause_withdraws_the_waiting_job_and_resume_continues(type_: Type, store
     assert store.chain("serve").why == "paused by hand"
     assert [(link.cancelled_s, link.withdrawn_s) for link in store.links(1)] == [(-1, -1), (-1, -1), (NOW_S, NOW_S)]
     store.change_chain(1, refusals=3, failures=2, next_try_s=NOW_S + 600)
+    store.take_lease(holder_name(), NOW_S - 10, 60)
     assert type_("chain", "resume", "serve") == ("", "chain serve resumes with the agent's next poll\n")
     chain = store.chain("serve")
     assert (chain.state, chain.why, chain.refusals, chain.failures, chain.next_try_s) == (
@@ -136,8 +140,11 @@ def test_where_slurm_does_not_answer_the_agent_cancels(type_: Type, store: SqlSt
     assert type_("chain", "stop", "serve")[1].splitlines() == [
         "mirage: squeue did not answer",
         "mirage: squeue did not answer; the agent cancels the jobs when Slurm answers again",
+        "mirage: warning: no agent runs; start it with `mirage agent start`",
         "chain serve is stopping: jobs 102 and 103 are cancelled by the agent",
     ]
+    store.take_lease(holder_name(), NOW_S - 10, 60)
+    assert "no agent runs" not in type_("chain", "stop", "serve")[1]
     assert (queue.calls, store.chain("serve").state) == ([], ChainState.STOPPING)
 
 
@@ -159,6 +166,19 @@ def test_a_pause_without_an_answer_names_the_job_that_ran_last(type_: Type, stor
     queue.trouble = SlurmUnreachable("squeue did not answer")
     printed = type_("chain", "pause", "serve")[1].splitlines()[-1]
     assert printed == "chain serve is paused: job 102 runs to its end, none follows until `mirage chain resume serve`"
+
+
+def test_to_wait_for_the_end_takes_an_agent_that_is_not_suspended(type_: Type, store: SqlStore, queue: Any) -> None:
+    assert store.path is not None
+    with store.path.open() as file, subprocess.Popen(["sleep", "617"], stdin=file) as agent:
+        store.take_lease(holder_name(agent.pid), NOW_S, 60)
+        agent.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, agent.pid, os.WSTOPPED | os.WNOWAIT)
+        printed = type_("chain", "stop", "--wait", "serve", status=1)[1]
+        agent.kill()
+    assert printed.endswith(
+        f"cannot be done now: the process is suspended, and does nothing: kill -CONT {agent.pid} continues it\n"
+    )
 
 
 def test_to_wait_for_the_end_takes_an_agent(

@@ -10,6 +10,7 @@ import click
 
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.list import find
+from mirage.cli.commands.chain.steer import warn_without_agent
 from mirage.cli.options import CONTEXT, examples, is_given, json_output
 from mirage.cli.output import check_output
 from mirage.cli.values import DURATION_WITH_UNIT
@@ -156,15 +157,13 @@ def _check_alone(*, as_json: bool, listed: bool, watch: bool) -> None:
 def _install(store: SqlStore, wanted: Endpoint) -> None:
     """Persists an endpoint for the agent."""
     from mirage.agent.background.endpoints import install_endpoint
-    from mirage.agent.hosting.pass_memory import recent_passes
     from mirage.agent.service import running_agent
 
     install_endpoint(cluster.home(), wanted)
     found = running_agent(store, cluster.clock())
     writer = f"the agent on {found.host} (process {found.pid})" if found else "the agent"
     click.echo(f"{writer} writes {wanted.file} from its next cycle on", err=True)
-    if found is None and recent_passes(cluster.home().pass_memory, cluster.clock()) is None:
-        click.echo("mirage: warning: no agent runs; start it with `mirage agent start`", err=True)
+    warn_without_agent(store)
 
 
 def _uninstall(name: str, out: Path | None) -> None:

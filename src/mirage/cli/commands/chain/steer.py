@@ -61,6 +61,7 @@ def resume(name: str) -> None:
     with cluster.store() as store:
         chain = find(store, name)
         _change(store, chain, "active", "", "paused")
+        warn_without_agent(store)
     click.echo(f"chain {chain.name} resumes with the agent's next poll", err=True)
 
 
@@ -137,12 +138,25 @@ def _wait_until_done(store: Store, chain: Chain) -> None:
     click.echo("waiting until the agent has observed the end of its jobs ...", err=True)
     while store.chain(chain.name).state is not ChainState.DONE:
         now_s = cluster.clock()
-        if running_agent(store, now_s) is None and recent_passes(cluster.home().pass_memory, now_s) is None:
+        found = running_agent(store, now_s)
+        if found is None and recent_passes(cluster.home().pass_memory, now_s) is None:
             raise ConfigurationError(
                 f"chain {chain.name} cannot be done while no agent runs; mirage agent start, then repeat this command"
             )
+        if found is not None and found.suspension:
+            raise ConfigurationError(f"chain {chain.name} cannot be done now: {found.suspension}")
         time.sleep(WAIT_S)
     click.echo(f"chain {chain.name} is done", err=True)
+
+
+def warn_without_agent(store: Store) -> None:
+    """Warns if neither an agent nor passes manage the chains of a store."""
+    from mirage.agent.hosting.pass_memory import recent_passes
+    from mirage.agent.service import running_agent
+
+    now_s = cluster.clock()
+    if running_agent(store, now_s) is None and recent_passes(cluster.home().pass_memory, now_s) is None:
+        click.echo("mirage: warning: no agent runs; start it with `mirage agent start`", err=True)
 
 
 def check_cluster(store: Store) -> None:
@@ -205,6 +219,8 @@ def cancel_jobs(
                 running.append(job.id)
     except SlurmUnreachable as error:
         click.echo(f"mirage: {error}; {unanswered}", err=True)
+        if unanswered == AGENT_CANCELS:
+            warn_without_agent(store)
         answered = False
         left = [link for link in links if link.state is LinkState.RUNNING or not only_pending]
         running = [link.job for link in left if link.job not in cancelled]
