@@ -36,7 +36,7 @@ class Hopeful:
 def test_a_chain_uses_no_more_links_in_a_day_than_its_user_allows(private_cluster: Any, tmp_path: Path) -> None:
     shell = Shell(private_cluster(nodes=4, gpus=0, min_job_age_s=36_000), tmp_path)
     brakes = ("--least-life", "0", "--links-a-day", "2")
-    shell.submit("burns", "-t", "1", "--policy", "lead:0.014", "--grace", "10s", *brakes, "serve.sh")
+    shell.submit("burns", "-t", "1", "--policy", "lead:0.0138", "--grace", "10s", *brakes, "serve.sh")
     agent = shell.agent()
     shell.until(lambda: 2 in shell.jobs("burns"), 60, "the second link is submitted")
     shell.until(lambda: "(--links-a-day)" in shell.row("burns")["why"], 60, "a third one is not, and the user sees why")

@@ -94,7 +94,7 @@ def test_done_ends_a_successor_that_runs_already(shell: Shell) -> None:
 def test_a_link_with_a_released_successor_is_signalled_before_its_own_limit(shell: Shell) -> None:
     """The successor waits for the first one's node, which only the limit would end."""
     shell.script("here.sh", loads(0))
-    chosen = ("-t", "1", "--policy", "lead:0.014", "--grace", "20s", "--links", "2", "-w", "n7", "--exclusive")
+    chosen = ("-t", "1", "--policy", "lead:0.011", "--grace", "20s", "--links", "2", "-w", "n7", "--exclusive")
     shell.submit("waits", *chosen, "here.sh")
     agent = shell.agent()
     shell.until(lambda: (1, "told") in words(shell), 70, "the first link is told")

@@ -46,7 +46,7 @@ def test_one_chain_s_trouble_is_its_own(shell: Shell) -> None:
     """Four problems at once: no directory, no such signal, a failing policy, a refusing site."""
     gone = shell.folder / "gone"
     gone.mkdir()
-    short = ("-t", "2", "--policy", "lead:0.031", "serve.sh")
+    short = ("-t", "2", "--policy", "lead:0.024", "serve.sh")
     for name in ("healthy", "signal", "refused"):
         shell.submit(name, *short)
     shell.submit("policy", "-t", "2", "--policy", "reactive", "serve.sh")

@@ -32,7 +32,7 @@ def shell(cluster, tmp_path: Path) -> Shell:
 
 def test_a_chain_from_its_submission_to_its_end(shell: Shell) -> None:
     printed = shell.mirage(
-        "submit", "-t", "2", "--chain", "serve", "--policy", "lead:0.033", "--links", "3", "--no-agent", "serve.sh", "x"
+        "submit", "-t", "2", "--chain", "serve", "--policy", "lead:0.024", "--links", "3", "--no-agent", "serve.sh", "x"
     )
     assert printed.startswith("Submitted batch job ")
     assert "chain serve" in shell.stderr
@@ -99,7 +99,7 @@ def test_slurmctld_killed_and_restarted_in_the_middle_of_a_chain(shell: Shell) -
 
     The agent believes sooner than by default that a lost job is lost, and asks for another sooner.
     """
-    shell.mirage("submit", "-t", "3", "--chain", "tough", "--policy", "lead:0.049", "--no-agent", "serve.sh")
+    shell.mirage("submit", "-t", "3", "--chain", "tough", "--policy", "lead:0.037", "--no-agent", "serve.sh")
 
     def newest() -> int:
         return max((int(line.split()[0]) for line in shell.log() if "start" in line), default=0)

@@ -67,7 +67,7 @@ def test_without_a_gap_to_jobs_that_decide_and_back(shell: Shell) -> None:
     assert "continues without an agent from its next job on" in shell.stderr
     for copy in (folder / "link.sh", *folder.parents[1].glob("chains/serve/*/link.sh")):  # a pass every two seconds
         copy.write_text(copy.read_text().replace("every=300", "every=2"))
-    shell.mirage("chain", "edit", "serve", "--policy", "lead:0.08")
+    shell.mirage("chain", "edit", "serve", "--policy", "lead:0.077")
 
     shell.until(ups(shell, 2), 60, "a job that decides runs")
     shell.until(lambda: shell.rows()["serve"]["state"] == "ending", 60, "the agent leaves the chain to it")
@@ -78,7 +78,7 @@ def test_without_a_gap_to_jobs_that_decide_and_back(shell: Shell) -> None:
     shell.until(lambda: len(events(shell, "left")) >= 2, 60, "it has saved and left")
 
     third = events(shell, "up")[2][0]
-    words = ("--chain", "back", "--policy", "lead:0.08", "--no-agent", "--json")
+    words = ("--chain", "back", "--policy", "lead:0.077", "--no-agent", "--json")
     adopted = json.loads(shell.mirage("adopt", str(third), *words))
     assert adopted["signal"] == {
         "name": "USR2", "to": "shell", "why": "it passes the signal of its chain on to its script",
